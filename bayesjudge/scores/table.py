@@ -1,0 +1,155 @@
+"""The table of scores, as every later layer sees it: codes, labels, numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesjudge.errors import DataError
+from bayesjudge.scores.problems import Problem
+
+type Role = Literal["panel", "random"]
+
+PANEL_FACETS = ("backbone", "judge", "language")
+RANDOM_FACETS = ("scenario", "generation")
+CANONICAL_FACETS = PANEL_FACETS + RANDOM_FACETS
+
+
+@dataclass(frozen=True, eq=False)
+class Facet:
+    """One factor of the design.
+
+    Attributes
+    ----------
+    name : str
+        Canonical name (``backbone``, ``judge``, ...) or the user's own.
+    role : {"panel", "random"}
+        Panel: the levels are the whole population of interest and effects sum
+        to zero. Random: the levels are draws and effects are exchangeable.
+    levels : tuple of str
+        Labels as given, sorted by code point.
+    codes : (N,) int array
+        Index into ``levels``, one a score.
+    """
+
+    name: str
+    role: Role
+    levels: tuple[str, ...]
+    codes: NDArray[np.int64]
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.levels)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Facet):
+            return NotImplemented
+        return (
+            (self.name, self.role, self.levels) == (other.name, other.role, other.levels)
+        ) and np.array_equal(self.codes, other.codes)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """A validated table: one score a row, integer codes a facet.
+
+    Attributes
+    ----------
+    score : (N,) float array
+        Finite, on the user's scale.
+    facets : tuple of Facet
+        In the order backbone, judge, language, scenario, generation, then the
+        user's in the order given. Always holds ``backbone``.
+    human_score : (N,) float array or None
+        Gold labels; nan where unlabelled.
+    scale : (low, high) or None
+        What ``--scale`` said; None where the user said nothing.
+    lower_is_better : bool
+        Rank 1 is the lowest mean.
+    replicates : bool
+        Rows that share a cell were declared to be repeated calls.
+    n_excluded : int
+        Rows left out, each accounted for in ``problems``.
+    mapping : tuple of (role, column)
+        Which column of the source serves as what.
+    problems : tuple of Problem
+        Warnings and notes; a table with errors never becomes ``Scores``.
+    source : str
+        Where the table came from, for messages.
+    """
+
+    score: NDArray[np.float64]
+    facets: tuple[Facet, ...]
+    human_score: NDArray[np.float64] | None = None
+    scale: tuple[float, float] | None = None
+    lower_is_better: bool = False
+    replicates: bool = False
+    n_excluded: int = 0
+    mapping: tuple[tuple[str, str], ...] = ()
+    problems: tuple[Problem, ...] = field(default=())
+    source: str = "table"
+
+    def __post_init__(self) -> None:
+        for facet in self.facets:
+            if facet.codes.shape != self.score.shape:
+                raise DataError(
+                    f"facet {facet.name!r} has {facet.codes.size} codes "
+                    f"for {self.score.size} scores"
+                )
+
+    def __len__(self) -> int:
+        return int(self.score.size)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scores):
+            return NotImplemented
+        plain = ("facets", "scale", "lower_is_better", "replicates", "n_excluded", "mapping")
+        return (
+            all(getattr(self, name) == getattr(other, name) for name in plain)
+            and self.problems == other.problems
+            and self.source == other.source
+            and np.array_equal(self.score, other.score)
+            and _equal_or_both_none(self.human_score, other.human_score)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def facet_names(self) -> tuple[str, ...]:
+        return tuple(facet.name for facet in self.facets)
+
+    def has(self, name: str) -> bool:
+        """Whether the table has this facet, with any number of levels."""
+        return name in self.facet_names
+
+    def facet(self, name: str) -> Facet:
+        """Return the facet of this name.
+
+        Raises
+        ------
+        DataError
+            Where the table has no such facet.
+        """
+        for facet in self.facets:
+            if facet.name == name:
+                return facet
+        raise DataError(
+            f"the table has no facet {name!r}", self.source, f"It has {', '.join(self.facet_names)}"
+        )
+
+    def levels(self, name: str) -> tuple[str, ...]:
+        return self.facet(name).levels
+
+    def codes(self, name: str) -> NDArray[np.int64]:
+        return self.facet(name).codes
+
+
+def _equal_or_both_none(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return np.array_equal(a, b, equal_nan=True)
