@@ -1,0 +1,89 @@
+"""What every engine takes and gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesjudge.errors import UsageError
+from bayesjudge.resolution import Resolved
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to sample.
+
+    Attributes
+    ----------
+    draws, tune, chains : int
+        Kept and discarded iterations of each chain, number of chains.
+    target_accept : float
+        Of NUTS.
+    random_seed : int
+    nested_effects : bool
+        Also keep the effects of nested random facets (generation).
+    integrate : bool
+        Integrate the effects out where the family allows it and draw them
+        afterwards; False samples every effect.
+    progress : bool
+        Show a progress bar on stderr.
+    """
+
+    draws: int = 1000
+    tune: int = 1000
+    chains: int = 4
+    target_accept: float = 0.9
+    random_seed: int = 0
+    nested_effects: bool = False
+    integrate: bool = True
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (("draws", 4), ("tune", 1), ("chains", 1), ("random_seed", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or value < least:
+                raise UsageError(f"{name} is {value!r}", remedy=f"It must be at least {least}")
+        if not 0 < self.target_accept < 1:
+            raise UsageError(
+                f"target_accept is {self.target_accept!r}", remedy="It must lie between 0 and 1"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Posterior draws as plain arrays, chain and draw first.
+
+    Attributes
+    ----------
+    scales : dict of (chain, draw) or (chain, draw, by) arrays
+        Standard deviations by variable name, ``sigma`` included.
+    hyper : dict of arrays
+        Centres, spreads and unit-scale deviations of scales by a facet.
+    intercept : (chain, draw) array
+    effects : dict of (chain, draw, \\*shape) arrays
+        By the term's variable name.
+    sample_stats : dict of (chain, draw) arrays
+    seconds : float
+        Wall time from moments to draws.
+    integrated : bool
+        Whether effects were integrated out and drawn afterwards.
+    """
+
+    scales: dict[str, NDArray[np.float64]]
+    hyper: dict[str, NDArray[np.float64]]
+    intercept: NDArray[np.float64]
+    effects: dict[str, NDArray[np.float64]]
+    sample_stats: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    seconds: float = 0.0
+    integrated: bool = False
+
+
+class Engine(Protocol):
+    """A function from a model on a table to draws."""
+
+    def __call__(self, resolved: Resolved, settings: Settings) -> Draws:
+        """Sample the posterior."""
+        ...

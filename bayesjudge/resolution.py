@@ -1,0 +1,377 @@
+"""A model meets a table: which terms stand, over which levels, in which unit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesjudge.errors import DataError, ModelError
+from bayesjudge.scores.design import nested_generation
+from bayesjudge.scores.identification import Pattern, Unidentified, identify
+from bayesjudge.scores.table import CANONICAL_FACETS, Facet, Scores
+from bayesjudge.spec import ModelSpec, Prior, Scale, Term
+
+RESIDUAL = "residual"
+
+# Below this fraction of the unit two scores count as equal. It bounds the
+# residual sd from below: scores without any residual (all equal, or one
+# backbone at the ceiling) would otherwise make the posterior improper.
+NOISE_FLOOR = 1e-3
+
+# A facet with fewer levels says little about the population it came from.
+FEW_LEVELS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedTerm:
+    """A term of the model on this table.
+
+    Attributes
+    ----------
+    name : str
+        As users write it: ``backbone:judge``.
+    variable : str
+        As the posterior names it: ``backbone_judge``.
+    dims : tuple of str
+        Facets in canonical order.
+    shape : tuple of int
+        Their numbers of levels.
+    centred : tuple of bool
+        Over which of them the effects sum to zero.
+    codes : (N,) int array
+        Flat level of each score, C order over ``shape``.
+    scale : Scale
+        Prior of the sd, in units of u.
+    by_codes : (L,) int array or None
+        Level of ``scale.by`` of each flat level; None for one common sd.
+    by_labels : tuple of str
+        Labels of ``scale.by``; empty for one common sd.
+    """
+
+    name: str
+    variable: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    centred: tuple[bool, ...]
+    codes: NDArray[np.int64]
+    scale: Scale
+    by_codes: NDArray[np.int64] | None
+    by_labels: tuple[str, ...]
+
+    @property
+    def n_levels(self) -> int:
+        """Number of flat levels."""
+        return int(np.prod(self.shape))
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A term of the model that this table cannot carry, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """A model on a table: what an engine needs, and nothing it must look up.
+
+    Attributes
+    ----------
+    spec : ModelSpec
+    score : (N,) float array
+    terms : tuple of ResolvedTerm
+    residual : Scale
+    residual_by : (N,) int array or None
+        Level of ``residual.by`` of each score; None for one common sd.
+    residual_labels : tuple of str
+    unit, location : float
+        u and c of STATISTICS section 2.
+    dropped : tuple of Dropped
+    notes : tuple of str
+        What the user must know about priors and estimands.
+    panel, random : tuple of str
+        Which facets were treated as what.
+    labels : tuple of (dim, labels)
+        Coordinates of every dim in ``terms``.
+    """
+
+    spec: ModelSpec
+    score: NDArray[np.float64]
+    terms: tuple[ResolvedTerm, ...]
+    residual: Scale
+    residual_by: NDArray[np.int64] | None
+    residual_labels: tuple[str, ...]
+    unit: float
+    location: float
+    dropped: tuple[Dropped, ...]
+    notes: tuple[str, ...]
+    panel: tuple[str, ...]
+    random: tuple[str, ...]
+    labels: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def noise_floor(self) -> float:
+        """Smallest residual sd, in the unit of the scores."""
+        return NOISE_FLOOR * self.unit
+
+    def term(self, name: str) -> ResolvedTerm:
+        """Return the term of this name, facets in any order.
+
+        Raises
+        ------
+        ModelError
+            Where the fitted model has no such term, saying why if it was dropped.
+        """
+        wanted = frozenset(name.split(":"))
+        for term in self.terms:
+            if frozenset(term.dims) == wanted:
+                return term
+        for lost in self.dropped:
+            if frozenset(lost.name.split(":")) == wanted:
+                raise ModelError(f"the term {name!r} was dropped", remedy=lost.reason)
+        raise ModelError(
+            f"the model has no term {name!r}",
+            remedy=f"It has {', '.join(t.name for t in self.terms)}",
+        )
+
+
+def response_unit(score: NDArray[np.float64], scale: tuple[float, float] | None) -> float:
+    """Return u: a quarter of the scale, else the sd to one significant digit."""
+    if scale is not None:
+        return (scale[1] - scale[0]) / 4
+    sd = float(np.std(score, ddof=1)) if score.size > 1 else 0.0
+    if sd <= 1e-12 * max(1.0, float(np.max(np.abs(score)))):
+        return 1.0
+    return _round_to(sd, _leading_digit(sd))
+
+
+def response_location(
+    score: NDArray[np.float64], scale: tuple[float, float] | None, unit: float
+) -> float:
+    """Return c: the middle of the scale, else the mean rounded to the unit's digit.
+
+    The digit is that of the unit and not of the mean itself: a mean of 1234.5
+    with an sd of 1 would otherwise be rounded to 1000, 117 prior sds away.
+    """
+    if scale is not None:
+        return (scale[0] + scale[1]) / 2
+    return _round_to(float(np.mean(score)), _leading_digit(unit))
+
+
+def resolve(
+    spec: ModelSpec,
+    scores: Scores,
+    unit: float | None = None,
+    location: float | None = None,
+) -> Resolved:
+    """Lay a model on a table (STATISTICS sections 1 and 2).
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    scores : Scores
+    unit, location : float, optional
+        Override u and c; calibration studies pass constants.
+
+    Returns
+    -------
+    Resolved
+        Terms whose facets are absent, have one level or cannot be identified
+        are in ``dropped``, each with its reason.
+
+    Raises
+    ------
+    DataError
+        Where backbone effects cannot be told from the residual.
+    ModelError
+        Where a scale is ``by`` a facet that the term or table does not have,
+        or the unit is not positive and finite.
+    """
+    if unit is None:
+        unit = response_unit(scores.score, scores.scale)
+    if not (math.isfinite(unit) and unit > 0):
+        raise ModelError(f"the unit is {unit!r}", remedy="It must be positive and finite")
+    if location is None:
+        location = response_location(scores.score, scores.scale, unit)
+    if not math.isfinite(location):
+        raise ModelError(f"the location is {location!r}", remedy="It must be finite")
+    facets = _facets_with_nesting(scores)
+    candidates: list[ResolvedTerm] = []
+    dropped: list[Dropped] = []
+    for term in (*spec.terms, *_terms_of_user_facets(spec, scores)):
+        reason = _absence(term, facets)
+        if reason:
+            dropped.append(Dropped(term.name, reason))
+        else:
+            candidates.append(_resolve_term(term, facets))
+    kept, lost = identify(
+        tuple(_pattern(t) for t in candidates) + (_residual_pattern(len(scores)),),
+        frozenset({"backbone", RESIDUAL}),
+    )
+    if {"backbone", RESIDUAL} & {u.name for u in lost}:
+        raise DataError(
+            "backbone effects cannot be told from the residual: no backbone has two scores "
+            "that the model can compare",
+            scores.source,
+            "Score more scenarios, generations or judges for each backbone",
+        )
+    dropped += [Dropped(u.name, _confounded(u)) for u in lost]
+    terms = tuple(t for t in candidates if t.name in kept)
+    residual, residual_by, residual_labels = _resolve_residual(spec, facets)
+    used = {name for term in terms for name in term.dims}
+    by_role = {f.name: f.role for f in scores.facets}
+    return Resolved(
+        spec=spec,
+        score=scores.score,
+        terms=terms,
+        residual=residual,
+        residual_by=residual_by,
+        residual_labels=residual_labels,
+        unit=unit,
+        location=location,
+        dropped=tuple(dropped),
+        notes=_notes(terms, facets),
+        panel=tuple(n for n, role in by_role.items() if role == "panel" and n in used),
+        random=tuple(n for n, role in by_role.items() if role == "random" and n in used),
+        labels=tuple((n, facets[n].levels) for n in facets if n in used),
+    )
+
+
+def canonical_order(facets: tuple[str, ...], users: tuple[str, ...]) -> tuple[str, ...]:
+    """Sort facet names: backbone, judge, language, scenario, generation, the user's."""
+    order = (*CANONICAL_FACETS, *users)
+    return tuple(sorted(facets, key=lambda f: order.index(f) if f in order else len(order)))
+
+
+def _round_to(value: float, digit: int) -> float:
+    return float(round(value, -digit))
+
+
+def _leading_digit(value: float) -> int:
+    return math.floor(math.log10(value))
+
+
+def _facets_with_nesting(scores: Scores) -> dict[str, Facet]:
+    """Return the facets by name, generations as what they are: one within a scenario."""
+    facets = {f.name: f for f in scores.facets}
+    codes = nested_generation(scores)
+    if codes is not None:
+        first = np.unique(codes, return_index=True)[1]
+        owners = [n for n in ("scenario", "backbone", "generation") if n in facets]
+        columns = [np.asarray(facets[n].levels, object)[facets[n].codes[first]] for n in owners]
+        labels = tuple(" | ".join(parts) for parts in zip(*columns, strict=True))
+        facets["generation"] = replace(facets["generation"], levels=labels, codes=codes)
+    return facets
+
+
+def _terms_of_user_facets(spec: ModelSpec, scores: Scores) -> tuple[Term, ...]:
+    terms: list[Term] = []
+    named = {name for term in spec.terms for name in term.facets}
+    for facet in scores.facets:
+        if facet.name in CANONICAL_FACETS or facet.name in named:
+            continue
+        width = 0.5 if facet.role == "panel" else 1.0
+        terms.append(Term((facet.name,), Scale(Prior("half_normal", (1.0,)))))
+        terms.append(Term(("backbone", facet.name), Scale(Prior("half_normal", (width,)))))
+    return tuple(terms)
+
+
+def _absence(term: Term, facets: dict[str, Facet]) -> str:
+    missing = [f for f in term.facets if f not in facets]
+    if missing:
+        return f"the table has no {missing[0]}"
+    single = [f for f in term.facets if facets[f].n_levels == 1]
+    return f"{single[0]} has one level" if single else ""
+
+
+def _resolve_term(term: Term, facets: dict[str, Facet]) -> ResolvedTerm:
+    users = tuple(f for f in facets if f not in CANONICAL_FACETS)
+    dims = canonical_order(term.facets, users)
+    shape = tuple(facets[d].n_levels for d in dims)
+    codes = np.ravel_multi_index(tuple(facets[d].codes for d in dims), shape).astype(np.int64)
+    zeros = term.sum_to_zero
+    if zeros is None:
+        all_panel = all(facets[d].role == "panel" for d in dims)
+        zeros = tuple(d for d in dims if d != term.scale.by) if all_panel else ()
+    by_codes, by_labels = _by_codes(term, facets, dims, shape, codes)
+    return ResolvedTerm(
+        name=":".join(dims),
+        variable="_".join(dims),
+        dims=dims,
+        shape=shape,
+        centred=tuple(d in zeros for d in dims),
+        codes=codes,
+        scale=term.scale,
+        by_codes=by_codes,
+        by_labels=by_labels,
+    )
+
+
+def _by_codes(
+    term: Term,
+    facets: dict[str, Facet],
+    dims: tuple[str, ...],
+    shape: tuple[int, ...],
+    codes: NDArray[np.int64],
+) -> tuple[NDArray[np.int64] | None, tuple[str, ...]]:
+    by = term.scale.by
+    if by is None:
+        return None, ()
+    if by not in facets:
+        raise ModelError(
+            f"the scale of {term.name!r} is by {by!r}, which the table does not have",
+            remedy="Use a model with a common scale",
+        )
+    labels = facets[by].levels
+    if by in dims:
+        return np.unravel_index(np.arange(np.prod(shape)), shape)[dims.index(by)], labels
+    # A generation lies within one scenario and backbone: read its level off the rows.
+    levels = np.zeros(int(np.prod(shape)), np.int64)
+    levels[codes] = facets[by].codes
+    return levels, labels
+
+
+def _resolve_residual(
+    spec: ModelSpec, facets: dict[str, Facet]
+) -> tuple[Scale, NDArray[np.int64] | None, tuple[str, ...]]:
+    if spec.residual is None:
+        raise ModelError(f"family {spec.family!r} has no residual scale to resolve")
+    by = spec.residual.by
+    if by is None:
+        return spec.residual, None, ()
+    if by not in facets:
+        raise ModelError(
+            f"the residual scale is by {by!r}, which the table does not have",
+            remedy="Use a model with a common residual scale",
+        )
+    return spec.residual, facets[by].codes, facets[by].levels
+
+
+def _pattern(term: ResolvedTerm) -> Pattern:
+    order = sum(3 if d == "generation" else 1 for d in term.dims)
+    return Pattern(term.name, term.codes, term.shape, term.centred, order)
+
+
+def _residual_pattern(n: int) -> Pattern:
+    return Pattern(RESIDUAL, np.arange(n), (n,), (False,), n)
+
+
+def _confounded(lost: Unidentified) -> str:
+    if not lost.confounded_with:
+        return "it does not vary within the table"
+    return f"the table cannot tell it from {' + '.join(lost.confounded_with)}"
+
+
+def _notes(terms: tuple[ResolvedTerm, ...], facets: dict[str, Facet]) -> tuple[str, ...]:
+    few = [
+        f"{t.name} ({facets[t.name].n_levels} levels)"
+        for t in terms
+        if t.name in facets and t.name != "backbone" and facets[t.name].n_levels < FEW_LEVELS
+    ]
+    if not few:
+        return ()
+    return (f"the superpopulation sd is prior-dominated for {', '.join(few)}",)

@@ -1,0 +1,18 @@
+"""The model as data: TOML files in, frozen :class:`ModelSpec` out."""
+
+from bayesjudge.spec.files import models_folder, read_model, shipped_models
+from bayesjudge.spec.model import ModelSpec, Prior, Scale, Term
+from bayesjudge.spec.overriding import override_prior
+from bayesjudge.spec.parsing import parse_model
+
+__all__ = [
+    "ModelSpec",
+    "Prior",
+    "Scale",
+    "Term",
+    "models_folder",
+    "override_prior",
+    "parse_model",
+    "read_model",
+    "shipped_models",
+]
