@@ -217,6 +217,26 @@ def test_leaderboard_has_the_columns_of_the_contract():
     assert not table.isna().to_numpy().any()
 
 
+def test_leaderboard_takes_each_column_from_its_function():
+    draws = np.random.default_rng(2).normal([0.0, 0.5, 1.0], 0.6, size=(300, 3))
+    table = ranking.leaderboard(draws, ("a", "b", "c"), ci_prob=0.8).set_index("backbone")
+    low, high = ranking.rank_intervals(draws, 0.8)
+    low_sim, high_sim = ranking.simultaneous_rank_intervals(draws, 0.8)
+    expected = {
+        "rank_lower": low,
+        "rank_upper": high,
+        "rank_lower_sim": low_sim,
+        "rank_upper_sim": high_sim,
+        "p_best": ranking.rank_probabilities(draws)[:, 0],
+        "sucra": (3 - ranking.midranks(draws).mean(axis=0)) / 2,
+        "sucra_lower": (3 - high) / 2,
+        "sucra_upper": (3 - low) / 2,
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(table.loc[["a", "b", "c"], name], values)
+    assert (high > low).any()
+
+
 two_or_more = hnp.arrays(float, st.tuples(st.integers(2, 30), st.integers(1, 6)), elements=quarters)
 
 
