@@ -13,6 +13,7 @@ from bayesjudge.ranking import (
     check_labelled_draws,
     check_probability,
     check_rope,
+    label_column,
     midranks,
 )
 
@@ -199,8 +200,8 @@ def pairwise_differences(
         low[here], high[here] = np.quantile(difference, tails, axis=1, overwrite_input=True)
     return pd.DataFrame(
         {
-            "backbone": [labels[b] for b in first],
-            "other": [labels[b] for b in second],
+            "backbone": label_column(labels, first),
+            "other": label_column(labels, second),
             "difference": mean,
             "sd": sd,
             "ci_lower": low,

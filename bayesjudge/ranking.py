@@ -334,7 +334,7 @@ def leaderboard(
     ci_lower, ci_upper = np.quantile(values, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
     table = pd.DataFrame(
         {
-            "backbone": [labels[b] for b in by_label],
+            "backbone": label_column(labels, by_label),
             "mean": values.mean(axis=0),
             "sd": values.std(axis=0, ddof=1),
             "ci_lower": ci_lower,
@@ -394,6 +394,17 @@ def check_labelled_draws(draws: ArrayLike, labels: Sequence[str]) -> Floats:
     if len(set(labels)) != len(labels):
         raise UsageError("two backbones have the same label")
     return values
+
+
+def label_column(labels: Sequence[str], codes: NDArray[np.int64]) -> pd.Series[str]:
+    """Return the labels of codes as a column for a frame.
+
+    Objects, because pandas 3 otherwise turns text into Arrow strings, which
+    cannot hold every label (a lone surrogate) and differ from pandas 2.
+    """
+    import pandas as pd
+
+    return pd.Series([labels[b] for b in codes], dtype=object)
 
 
 def check_probability(value: float, name: str) -> None:

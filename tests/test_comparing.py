@@ -82,6 +82,14 @@ def test_without_a_rope_its_probability_is_null():
     assert not table.drop(columns="p_within_rope").isna().to_numpy().any()
 
 
+def test_labels_are_kept_byte_for_byte():
+    labels = ["\ud800", "nan", "01", " ", "", "NA"]
+    draws = np.random.default_rng(1).normal(size=(9, 6))
+    assert set(ranking.leaderboard(draws, labels)["backbone"]) == set(labels)
+    table = comparing.pairwise_differences(draws, labels)
+    assert set(table["backbone"]) | set(table["other"]) == set(labels)
+
+
 def test_one_backbone_has_no_pairs():
     assert len(comparing.pairwise_differences([[1.0], [2.0]], ["a"])) == 0
     assert np.isnan(comparing.pairwise_beats([[1.0]])).all()

@@ -180,7 +180,7 @@ def test_markdown_leaderboard(board):
 @settings(deadline=None)
 @given(st.text(st.characters()), st.text(st.characters()))
 def test_markdown_tables_keep_their_shape(label, title):
-    frame = pd.DataFrame({"backbone": [label], "mean": [1.0]})
+    frame = pd.DataFrame({"backbone": [label], "mean": [1.0]}, dtype=object)
     lines = markdown.frame_table(frame, title).splitlines()
     assert lines[-1].replace("\\|", "").count("|") == 3
     assert len(lines) == (5 if title else 3)
@@ -189,7 +189,7 @@ def test_markdown_tables_keep_their_shape(label, title):
 @settings(deadline=None)
 @given(st.text(st.characters()))
 def test_terminal_tables_show_any_label(label):
-    out = show(terminal.frame_table(pd.DataFrame({"backbone": [label]}), label), 200)
+    out = show(terminal.frame_table(pd.DataFrame({"backbone": [label]}, dtype=object), label), 200)
     assert "\x1b" not in out.replace("\x1b[1m", "").replace("\x1b[0m", "")
 
 
