@@ -22,10 +22,9 @@ def read_frame(native: Any) -> RawTable:
     import narwhals as nw
 
     source = f"{type(native).__module__.split('.')[0]} {type(native).__name__}"
-    names: Any = getattr(native, "column_names", getattr(native, "columns", None))
-    if isinstance(names, list) or type(names).__name__.endswith("Index"):
-        # Narwhals would refuse names that occur twice in words of its own
-        check_names(source, [str(name) for name in names])
+    # only these libraries allow a name twice, and Narwhals would refuse in words of its own
+    attribute = {"pandas": "columns", "pyarrow": "column_names"}.get(source.split()[0], "")
+    check_names(source, [str(name) for name in getattr(native, attribute, ())])
     try:
         frame = nw.from_native(native)
         eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
