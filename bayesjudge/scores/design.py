@@ -118,9 +118,13 @@ def describe_design(scores: Scores) -> Design:
     Design
     """
     counts = tuple(_count_levels(facet) for facet in scores.facets)
-    nested, aliased = find_nesting(scores.facets)
     generations = nested_generation(scores)
-    determined = {outer for _, outer in nested} | {second for _, second in aliased}
+    kind = None if generations is None else kind_of_generation(scores)
+    # a label that recurs is no facet by itself, so what it seems nested in means nothing
+    nested, aliased = find_nesting(
+        [facet for facet in scores.facets if facet.name != "generation" or kind == "explicit"]
+    )
+    determined = {other for facet, other in (*nested, *aliased) if facet != "generation"}
     crossed = tuple(
         facet for facet in scores.facets if facet.name not in {*determined, "generation"}
     )
@@ -132,7 +136,7 @@ def describe_design(scores: Scores) -> Design:
         facets=counts,
         nested=nested,
         aliased=aliased,
-        generation=None if generations is None else kind_of_generation(scores),
+        generation=kind,
         n_generations=0 if generations is None else int(generations.max()) + 1,
         crossed=tuple(facet.name for facet in crossed),
         n_cells=n_cells,
