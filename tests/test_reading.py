@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import gzip
 import io
@@ -105,10 +106,8 @@ def test_garbage_gives_one_of_our_errors_or_an_answer(data, suffix):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"garbage.{suffix}"
         path.write_bytes(data)
-        try:
+        with contextlib.suppress(BayesjudgeError):
             scan(path)
-        except BayesjudgeError as error:
-            assert str(error)
 
 
 cells = st.text(st.sampled_from('ab1,;\t"\n\r.-eNA '), max_size=6)
@@ -121,10 +120,8 @@ def test_near_tables_give_one_of_our_errors_or_an_answer(rows, delimiter):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "near.csv"
         path.write_bytes(text.encode())
-        try:
+        with contextlib.suppress(BayesjudgeError):
             scan(path)
-        except BayesjudgeError as error:
-            assert str(error)
 
 
 @SLOW
@@ -138,10 +135,8 @@ def test_damaged_parquet_gives_one_of_our_errors_or_an_answer(data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "damaged.parquet"
         path.write_bytes(content)
-        try:
+        with contextlib.suppress(BayesjudgeError):
             scan(path)
-        except BayesjudgeError as error:
-            assert str(error)
 
 
 def test_numbers_and_nulls_as_labels():
@@ -322,7 +317,7 @@ def test_large_tables_are_read_and_checked_in_time(tmp_path):
     n = 20_000
     cells = np.unravel_index(np.arange(n), (5, 80, 10, 5))
     frame = pd.DataFrame(
-        {name: code for name, code in zip(("model", "item", "run", "judge"), cells, strict=True)}
+        dict(zip(("model", "item", "run", "judge"), cells, strict=True))
     )
     frame["score"] = rng.normal(5, 1, n).round(3)
     frame.to_csv(tmp_path / "w1.csv", index=False)

@@ -103,7 +103,7 @@ def parse_scores(
             Problem(
                 "error" if strict else "warning",
                 f"{count(unusable.sum(), 'score is', 'scores are')} missing, not a number, "
-                f"NaN or infinite{'' if strict else ' and were left out'}: "
+                f"NaN or infinite{'' if strict else left_out(unusable.sum())}: "
                 f"{tally(codes[unusable], texts)}",
                 f"column {name!r}, {table.name_rows(rows[unusable])}",
                 int(unusable.sum()),
@@ -206,7 +206,7 @@ def check_labels(
             Problem(
                 "error" if strict else "warning",
                 f"{count(lacking.sum(), 'row has', 'rows have')} no {facet}"
-                f"{'' if strict else ' and were left out'}",
+                f"{'' if strict else left_out(lacking.sum())}",
                 f"{where}, {table.name_rows(rows[lacking])}",
                 int(lacking.sum()),
                 "Fill in the label",
@@ -336,3 +336,8 @@ def _remedy_for_unusable(texts: Sequence[str], strict: bool) -> str:
 def count(number: int | np.integer[Any], one: str, many: str) -> str:
     """Write a number with the noun and verb that agree with it."""
     return f"{int(number):,} {one if number == 1 else many}"
+
+
+def left_out(number: int | np.integer[Any]) -> str:
+    """Write that rows were left out, in the number that agrees."""
+    return " and was left out" if number == 1 else " and were left out"

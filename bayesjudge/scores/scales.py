@@ -6,8 +6,8 @@ checks look for three traces and warn, never refuse:
 - a judge whose scores stop at the top of a smaller scale than its colleagues';
 - one judge with two clusters of scores of different magnitude (1 to 10 and
   1 to 100), or with groups of rows that stop at 5 beside groups that do not;
-- one judge that departs from its colleagues, on the same answers, in two
-  separate ways: by about nothing, or by about half of the score.
+- one judge that gives either about what its colleagues gave to the same
+  answers, or a half or a tenth of it.
 
 A poor backbone or a severe judge also has low scores only. What tells them
 from a smaller scale is the ceiling: a smooth distribution thins out before its
@@ -36,8 +36,16 @@ EXPECTED_ABOVE = 5.0
 """Scores that must be missing above a ceiling: chance would miss them 7 times in 1000."""
 
 MAX_GROUPS = 2000
-SEPARATION = 0.8
-"""Share of variance between the two halves; a normal distribution has 0.64, a uniform 0.75."""
+MIN_EVIDENCE = 12.0
+"""Difference of BIC at which two lines are believed: odds of 400 to 1."""
+
+MIN_VARIANCE = 1 / 12
+"""Variance of rounding to whole scores: no noise is believed to be smaller."""
+
+MIN_APART = 0.9
+"""Share of groups that either stop at the top or go two beyond: no smooth passage between."""
+
+EM_STEPS = 40
 
 
 def check_scales(
@@ -81,7 +89,9 @@ def check_scales(
         found = (
             _two_clusters(mine)
             or _two_ceilings(mine, [(label, group[rows]) for label, group in groups])
-            or (_two_departures(mine, mine - reference[rows]) if reference is not None else None)
+            or (
+                _two_lines(mine, reference[rows], backbone[rows]) if reference is not None else None
+            )
         )
         if found:
             who = f"judge {name!r} seems" if judge is not None else "the scores seem"
@@ -116,6 +126,25 @@ def has_ceiling(score: Floats, top: float) -> bool:
     return min(expected, 3 * last) >= EXPECTED_ABOVE
 
 
+def is_compressed(score: Floats, others: Floats, top: float) -> bool:
+    """Whether scores stop at ``top`` although others, moved down to them, would not.
+
+    A severe judge shifts scores; a smaller scale also narrows them.
+
+    Parameters
+    ----------
+    score : (N,) float array
+        Scores none of which exceeds ``top``.
+    others : (M,) float array
+        Scores on the larger scale.
+    top : float
+        Where ``score`` stops.
+    """
+    shift = float(np.mean(others) - np.mean(score))
+    expected = score.size * float((others - shift >= top + 0.5).mean())
+    return bool(score.max() >= 0.8 * top and np.median(others) > top and expected >= EXPECTED_ABOVE)
+
+
 def _between(score: Floats, levels: Sequence[str], codes: Ints) -> Iterator[Problem]:
     highest = np.full(len(levels), -np.inf)
     np.maximum.at(highest, codes, score)
@@ -132,7 +161,15 @@ def _between(score: Floats, levels: Sequence[str], codes: Ints) -> Iterator[Prob
         if not small or not others.size or len(small) + others.size < np.count_nonzero(rows):
             continue
         if top == 5:
-            stops = all(lowest[i] >= 0 and has_ceiling(score[codes == i], top) for i in small)
+            larger = score[np.isin(codes, others)]
+            stops = all(
+                lowest[i] >= 0
+                and (
+                    has_ceiling(score[codes == i], top)
+                    or is_compressed(score[codes == i], larger, top)
+                )
+                for i in small
+            )
         else:
             stops = all(lowest[i] >= 0 and lowest[i] < highest[i] for i in small)
             # only ones, or only low scores of a 0-to-100 judge, prove no other scale
@@ -176,11 +213,9 @@ def _two_clusters(score: Floats) -> tuple[str, int] | None:
     return None
 
 
-def _two_ceilings(
-    score: Floats, groups: Sequence[tuple[str, Ints]], top: float = 5.0
-) -> tuple[str, int] | None:
-    """Find a grouping in which some groups stop at 5 and all others go well beyond."""
-    if score.max() < 1.4 * top or score.min() < 0:
+def _two_ceilings(score: Floats, groups: Sequence[tuple[str, Ints]]) -> tuple[str, int] | None:
+    """Find a grouping in which some groups stop at 1, 5 or 10 and all others go well beyond."""
+    if score.min() < 0:
         return None
     for name, codes in groups:
         n_groups = int(codes.max()) + 1
@@ -188,28 +223,46 @@ def _two_ceilings(
             continue
         highest = np.full(n_groups, -np.inf)
         np.maximum.at(highest, codes, score)
-        present = highest > -np.inf
-        small, large = present & (highest <= top), present & (highest >= top + 2)
-        if not small.any() or not large.any() or (small | large).sum() < present.sum():
-            continue
-        inside = small[codes]
-        n_small = int(inside.sum())
-        above = score[~inside] > top
-        if min(n_small, inside.size - n_small) < MIN_ROWS or above.mean() < 0.25:
-            continue
-        if above.all():
-            # a column made from the score, such as passed or failed
-            continue
-        # one group alone may be hard; it must show the ceiling by itself
-        lone = min(int(small.sum()), int(large.sum())) < 3
-        tested = [codes == group for group in np.flatnonzero(small)] if lone else [inside]
-        if all(has_ceiling(score[rows], top) for rows in tested):
-            return (
-                f"{n_small:,} of its scores never exceed {top:g}, by {name}, "
-                f"the other {inside.size - n_small:,} go to {score[~inside].max():g}",
-                n_small,
-            )
+        for top in TOPS:
+            inside = _stopping_at(top, score, codes, highest)
+            if inside is not None:
+                rest = score[~inside]
+                return (
+                    f"{int(inside.sum()):,} of its scores never exceed {top:g}, by {name}, "
+                    f"the other {rest.size:,} go to {rest.max():g}",
+                    int(inside.sum()),
+                )
     return None
+
+
+def _stopping_at(
+    top: float, score: Floats, codes: Ints, highest: Floats
+) -> NDArray[np.bool_] | None:
+    """Find the rows of groups that stop at ``top``, if that seems to be a scale's end."""
+    present = highest > -np.inf
+    beyond = top + 2 if top == 5 else 2 * top
+    small, large = present & (highest <= top), present & (highest >= beyond)
+    if not small.any() or not large.any() or (small | large).sum() < MIN_APART * present.sum():
+        return None
+    inside = small[codes]
+    below, rest = score[inside], score[~inside]
+    share = below.size / score.size
+    if min(below.size, rest.size) < MIN_ROWS or not 0.2 <= share <= 0.8:
+        return None
+    # where all lie above, the column may have been made from the score, as passed or failed
+    if not 0.25 <= (rest > top).mean() < 1 and top == 5:
+        return None
+    if top != 5:
+        # a scale a magnitude larger needs no ceiling; but zeros alone are no scale
+        return inside if np.unique(below).size >= 4 and np.median(rest) > top else None
+    # one group alone may be hard; it must show the ceiling by itself
+    lone = min(int(small.sum()), int(large.sum())) < 3
+    tested = [codes == group for group in np.flatnonzero(small)] if lone else [inside]
+    stops = all(
+        has_ceiling(score[rows], top) or (lone and is_compressed(score[rows], rest, top))
+        for rows in tested
+    )
+    return inside if stops else None
 
 
 def _reference(score: Floats, codes: Ints, n_judges: int, backbone: Ints, answer: Ints) -> Floats:
@@ -229,43 +282,77 @@ def _reference(score: Floats, codes: Ints, n_judges: int, backbone: Ints, answer
     return np.where(others > 0, difference / np.maximum(others, 1), np.nan)
 
 
-def _two_departures(score: Floats, departure: Floats) -> tuple[str, int] | None:
-    """Find a judge whose low departures are all at 5 or below and lie apart from the rest."""
-    known = np.isfinite(departure)
+def _two_lines(score: Floats, reference: Floats, backbone: Ints) -> tuple[str, int] | None:
+    """Find a judge that gives about what the others gave, or else a half or a tenth of it.
+
+    Two parallel accounts are compared by BIC: one straight line on the others'
+    scores with normal noise, and a mixture of two lines of slope 1 and less.
+    Halves that few backbones make up are a matter of those backbones.
+    """
+    known = np.isfinite(reference)
     if known.sum() < 2 * MIN_ROWS:
         return None
-    score, departure = score[known], departure[known]
-    for top in TOPS:
-        if score.max() < 1.4 * top or score.min() < 0:
-            continue
-        cut = _best_cut(departure)
-        if cut is None:
-            return None
-        low = departure <= cut
-        share = low.mean()
-        if not 0.1 <= share <= 0.9 or np.unique(score[low]).size < 3:
-            continue
-        fits = (score[low] <= top).mean() >= 0.97 and score[low].max() >= 0.8 * top
-        if fits and np.median(score[~low]) > top:
-            return (
-                f"{int(low.sum()):,} of its scores are at most {top:g} where the other judges "
-                f"gave far more, the other {int((~low).sum()):,} agree with them",
-                int(low.sum()),
-            )
+    score, reference, backbone = score[known], reference[known], backbone[known]
+    if score.min() < 0 or reference.std() == 0:
+        return None
+    for ratio, top in ((0.5, 5.0), (0.1, 10.0)):
+        if score.max() >= 1.4 * top:
+            found = _below(ratio, top, score, reference, backbone)
+            if found:
+                return found
     return None
 
 
-def _best_cut(values: Floats) -> float | None:
-    """Cut values in two where the parts explain most variance, if that is enough."""
-    ordered = np.sort(values)
-    spread = float(ordered.var())
-    if spread == 0:
+def _below(
+    ratio: float, top: float, score: Floats, reference: Floats, backbone: Ints
+) -> tuple[str, int] | None:
+    """Find the scores that are the reference times ``ratio``, up to ``top``."""
+    one = _log_density_of_line(score, reference)
+    two, half = _log_density_of_mixture(score, reference, ratio)
+    n = score.size
+    # 3 parameters against 4
+    if 2 * (two - one) - np.log(n) < MIN_EVIDENCE or not 0.1 <= half.mean() <= 0.9:
         return None
-    n = ordered.size
-    left = np.arange(1, n)
-    sums = np.cumsum(ordered)[:-1]
-    means = sums / left
-    rest = (ordered.sum() - sums) / (n - left)
-    between = left * (n - left) / n**2 * (means - rest) ** 2
-    best = int(np.argmax(between))
-    return float(ordered[best]) if between[best] / spread >= SEPARATION else None
+    rows = np.bincount(backbone)
+    halved = np.bincount(backbone[half], minlength=rows.size)[rows > 0] / rows[rows > 0]
+    if ((halved >= 0.1) & (halved <= 0.9)).mean() < 0.5:
+        return None
+    # what falls between the lines may go to either, so a few may exceed the top
+    if (score[half] <= top).mean() < 0.93 or np.median(score[~half]) <= top:
+        return None
+    return (
+        f"{int(half.sum()):,} of its scores are about {ratio:g} times what the other judges "
+        f"gave, at most {top:g}, the other {int((~half).sum()):,} agree with them",
+        int(half.sum()),
+    )
+
+
+def _log_density_of_line(score: Floats, reference: Floats) -> float:
+    centred = reference - reference.mean()
+    slope = float((centred * score).sum() / (centred**2).sum())
+    residual = score - score.mean() - slope * centred
+    return -0.5 * score.size * float(np.log(max(residual.var(), MIN_VARIANCE)) + 1)
+
+
+def _log_density_of_mixture(
+    score: Floats, reference: Floats, ratio: float
+) -> tuple[float, NDArray[np.bool_]]:
+    """Fit two lines by EM: their log density, and the rows of the lower one.
+
+    Constants that a single normal line has too are left out.
+    """
+    residuals = np.stack([score - reference, score - ratio * reference])
+    weight = (np.abs(residuals[1]) < np.abs(residuals[0])).astype(float)
+    log_density = -np.inf
+    for _ in range(EM_STEPS):
+        share = np.clip(np.array([1 - weight.mean(), weight.mean()]), 1e-9, 1)
+        each = np.stack([1 - weight, weight])
+        offset = (each * residuals).sum(axis=1) / np.maximum(each.sum(axis=1), 1e-9)
+        squares = (residuals - offset[:, None]) ** 2
+        variance = max(float((each * squares).sum() / score.size), MIN_VARIANCE)
+        logs = np.log(share)[:, None] - 0.5 * (squares / variance + np.log(variance))
+        highest = logs.max(axis=0)
+        total = highest + np.log(np.exp(logs - highest).sum(axis=0))
+        weight = np.exp(logs[1] - total)
+        log_density = float(total.sum())
+    return log_density, weight > 0.5
