@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesjudge.errors import DataError, UsageError
+from bayesjudge.errors import BayesjudgeError, DataError, UsageError
 from bayesjudge.scores import read_scores, scan, split_by
 from bayesjudge.scores.checking import parse_number
 from bayesjudge.scores.scales import has_ceiling
@@ -232,6 +232,14 @@ def test_one_backbone_is_refused():
     assert "one backbone only, 'a'" in error
 
 
+def test_one_role_has_one_column():
+    frame = table([1, 2, 3, 4], judge="j", grader="g")
+    with pytest.raises(UsageError, match="both 'judge' and 'grader'"):
+        scan(frame, columns=[("judge", "judge"), ("judge", "grader")])
+    reading = scan(frame, columns=[("judge", "grader"), ("judge", "grader")])
+    assert dict(reading.mapping)["judge"] == "grader"
+
+
 def test_every_error_is_listed():
     frame = table([1, 2, 3, 40], weight=1, human_score="x")
     with pytest.raises(DataError) as caught:
@@ -277,6 +285,7 @@ def test_split_by_answers_each_level():
     assert list(readings) == ["p", "q", "r"]
     assert readings["p"].scores.score.tolist() == [3, 4, 5, 6]
     assert readings["p"].n_rows == 4
+    assert readings["p"].unused_columns == ()
     assert readings["r"].scores is None
     assert "one backbone" in str(readings["r"].errors[0])
     warning = next(p for p in readings["p"].problems if p.severity == "warning")
@@ -488,6 +497,57 @@ def test_order_of_rows_and_columns_changes_no_problem(data):
         return size, sorted((p.severity, p.rows) for p in reading.problems)
 
     assert summary(frame) == summary(other) == summary(relabelled)
+
+
+anything = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**20), 10**20),
+    st.floats(),
+    st.text(max_size=4),
+    st.binary(max_size=3),
+    st.lists(st.integers(), max_size=2),
+    st.sampled_from([1, 2, 5, "a", "b", -1, pd.NA, pd.NaT, np.float64(2), 1e308, -1e308, 10**400]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_frames_of_anything_are_scanned_or_refused_in_our_words(data):
+    n = data.draw(st.integers(1, 12))
+    names = ["score", "model", "judge", "item", "epoch", "language", "human_score", "turn"]
+    chosen = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=2))
+    few = data.draw(st.lists(anything, min_size=1, max_size=3))
+    frame = pd.DataFrame(
+        {
+            name: pd.Series(
+                data.draw(st.lists(st.sampled_from(few) | anything, min_size=n, max_size=n)),
+                dtype=object,
+            )
+            for name in {*chosen, "score", "model"}
+        }
+    )
+    try:
+        reading = scan(frame, replicates=data.draw(st.booleans()), missing=("-1", "a"))
+    except BayesjudgeError as error:
+        assert str(error)  # noqa: PT017
+        return
+    for problem in reading.problems:
+        assert str(problem).encode()
+    if reading.scores is not None:
+        assert np.isfinite(reading.scores.score).all()
+        assert len(reading.scores) + reading.scores.n_excluded == n
+        for facet in reading.scores.facets:
+            assert sorted(set(facet.codes)) == list(range(facet.n_levels))
+            assert list(facet.levels) == sorted(facet.levels)
+            assert all(type(level) is str for level in facet.levels)
+
+
+@pytest.mark.parametrize("size", [1e308, 1e-308])
+def test_extreme_scores_are_answered(size):
+    rng = np.random.default_rng(0)
+    frame = panel(rng).assign(score=rng.uniform(0, size, 600))
+    assert read_scores(frame).problems == ()
 
 
 @real

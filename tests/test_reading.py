@@ -160,10 +160,11 @@ def test_numbers_and_nulls_as_labels():
     assert label_list(frame, "bool") == ["True", "False", "True"]
     assert label_list(frame, "day") == ["2026-01-01 00:00:00", None, "2026-01-02 00:00:00"]
     assert label_list(frame, "numpy") == ["4", "s", None]
-    table = pa.table(
-        {"b": pa.array([b"x", b"y"]), "e": pa.chunked_array([], pa.string())[:0] or ["p", "q"]}
-    )
+    table = pa.table({"b": pa.array([b"x", b"y"]), "t": pa.array([1, None], pa.timestamp("s"))})
     assert label_list(table, "b") == ["x", "y"]
+    assert label_list(table, "t") == ["1970-01-01 00:00:01", None]
+    odd = pd.DataFrame({"o": pd.Series([{1}, np.array([1]), bytearray(b"z"), 1], dtype=object)})
+    assert label_list(odd, "o") == ["{1}", "[1]", "bytearray(b'z')", "1"]
     assert label_list(pa.table({"n": pa.nulls(2)}), "n") == [None, None]
 
 
@@ -218,6 +219,7 @@ def test_files_whose_columns_differ_are_refused(tmp_path):
         ("a.csv", b"model,model,score\na,a,1\n", "'model' occurs more than once"),
         ("a.csv", b"mo\0del,score\na,1\n", "NUL"),
         ("a.csv", b'model,score,x\na,1,"u\nb,2,v\n', "never closed .* line 2"),
+        ("a.csv", b"model," + b"x" * 200_000 + b"\n1,2\n", "field larger"),
         ("a.csv.gz", b"\x1f\x8bnonsense", "cannot be read"),
         ("a.csv.gz", gzip.compress(b"model,score\na,1\n")[:-9], "cannot be read"),
         ("a.parquet", b"PAR1 nonsense PAR1", "cannot be read"),
@@ -316,9 +318,7 @@ def test_large_tables_are_read_and_checked_in_time(tmp_path):
     rng = np.random.default_rng(1)
     n = 20_000
     cells = np.unravel_index(np.arange(n), (5, 80, 10, 5))
-    frame = pd.DataFrame(
-        dict(zip(("model", "item", "run", "judge"), cells, strict=True))
-    )
+    frame = pd.DataFrame(dict(zip(("model", "item", "run", "judge"), cells, strict=True)))
     frame["score"] = rng.normal(5, 1, n).round(3)
     frame.to_csv(tmp_path / "w1.csv", index=False)
     scan(tmp_path / "w1.csv")

@@ -45,7 +45,7 @@ class Reading:
     unused_columns : tuple of str
         Columns that serve nothing.
     n_rows : int
-        Data rows of the source, or of the level where it was split.
+        Data rows that were looked at: all, or those that ``where`` and the level keep.
     design : Design or None
         None where errors kept the table from being put together.
     """
@@ -160,7 +160,8 @@ def assemble(
         candidate = None
     if candidate is not None:
         candidate = replace(candidate, problems=ordered)
-    return Reading(candidate, ordered, resolved.mapping, resolved.unused, int(rows.size), design)
+    unused = tuple(name for name in resolved.unused if name != by)
+    return Reading(candidate, ordered, resolved.mapping, unused, int(rows.size), design)
 
 
 def _build(

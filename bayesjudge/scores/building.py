@@ -212,7 +212,16 @@ def _take(
     replicates: bool,
 ) -> tuple[Wishes, Options]:
     """Bring the arguments into one form."""
-    wishes = Wishes(dict(columns or {}), _several(facets), _several(random), _several(ignore))
+    named = columns.items() if isinstance(columns, Mapping) else columns or ()
+    for role, column in named:
+        others = [other for name, other in named if name == role and other != column]
+        if others:
+            raise UsageError(
+                f"the {role} is to be both {column!r} and {others[0]!r}",
+                f"--column {role}={column}, --column {role}={others[0]}",
+                "Name one column for each role",
+            )
+    wishes = Wishes(dict(named), _several(facets), _several(random), _several(ignore))
     pairs = where.items() if isinstance(where, Mapping) else where
     options = Options(
         tuple((str(column), str(label)) for column, label in pairs),

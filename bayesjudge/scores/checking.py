@@ -89,9 +89,8 @@ def parse_scores(
     """
     coded = table.columns[name].coded
     codes = coded.codes[rows]
+    # true nulls have the code -1, so what holds for them stands last
     numbers = np.array([*map(parse_number, coded.values), np.nan])
-    # true nulls have the code -1, so their text stands last
-    texts = [_shown(value) for value in coded.values] + ["(null)"]
     is_named = np.array([*(_is_named(v, missing) for v in coded.values), False], dtype=bool)
     named = is_named[codes]
     unusable = ~np.isfinite(numbers)[codes] & ~named
@@ -104,17 +103,17 @@ def parse_scores(
                 "error" if strict else "warning",
                 f"{count(unusable.sum(), 'score is', 'scores are')} missing, not a number, "
                 f"NaN or infinite{'' if strict else left_out(unusable.sum())}: "
-                f"{tally(codes[unusable], texts)}",
+                f"{tally(codes[unusable], coded.values)}",
                 f"column {name!r}, {table.name_rows(rows[unusable])}",
                 int(unusable.sum()),
-                _remedy_for_unusable([texts[i] for i in np.unique(codes[unusable])], strict),
+                _remedy_for_unusable(_texts(codes[unusable], coded.values), strict),
             )
         )
     if missing:
         wanted = ", ".join(map(repr, missing))
         what = (
             f"{count(named.sum(), 'score was', 'scores were')} left out, named as missing: "
-            f"{tally(codes[named], texts)}"
+            f"{tally(codes[named], coded.values)}"
             if named.any()
             else f"no score is {wanted}, which was named as missing"
         )
@@ -150,11 +149,10 @@ def parse_human(
     wrong = (~np.isfinite(numbers) & ~np.array([*blank, True], dtype=bool))[codes]
     if not wrong.any():
         return numbers[codes], ()
-    texts = [_shown(value) for value in coded.values]
     problem = Problem(
         "error",
         f"{count(wrong.sum(), 'human score is', 'human scores are')} no number: "
-        f"{tally(codes[wrong], texts)}",
+        f"{tally(codes[wrong], coded.values)}",
         f"column {name!r}, {table.name_rows(rows[wrong])}",
         int(wrong.sum()),
         f"Leave unlabelled rows empty, or say --ignore {name}",
@@ -316,11 +314,17 @@ def _shown(value: object) -> str:
     return "NaN" if text is None else repr(text if len(text) <= 40 else text[:39] + "…")
 
 
-def tally(codes: NDArray[np.int64], texts: Sequence[str]) -> str:
-    """Tally the texts, most frequent first: ``'N/A' 12, '' 3``."""
-    found, counts = np.unique(codes, return_counts=True)
-    pairs = [(texts[int(code)], int(number)) for code, number in zip(found, counts, strict=True)]
-    ranked = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+def _texts(codes: NDArray[np.int64], values: Sequence[object]) -> list[str]:
+    """Write the distinct values of these codes for a message."""
+    return ["(null)" if code < 0 else _shown(values[int(code)]) for code in np.unique(codes)]
+
+
+def tally(codes: NDArray[np.int64], values: Sequence[object]) -> str:
+    """Tally the values, most frequent first: ``'N/A' 12, '' 3``."""
+    counts = np.unique(codes, return_counts=True)[1].tolist()
+    ranked = sorted(
+        zip(_texts(codes, values), counts, strict=True), key=lambda pair: (-pair[1], pair[0])
+    )
     shown = ", ".join(f"{text} {number:,}" for text, number in ranked[:MOST_TEXTS])
     return f"{shown}, ..." if len(ranked) > MOST_TEXTS else shown
 

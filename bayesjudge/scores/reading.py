@@ -251,6 +251,11 @@ def _read_csv(source: str, text: str) -> RawTable:
         raise _unreadable(source, error) from error
     if ragged:
         raise _ragged(source, ragged)
+    if table.num_columns != width:
+        # columns beyond those foreseen would have been read as numbers, not as text
+        raise DataError(
+            "the quotes in the header do not pair", source, "Quote a column name as a whole"
+        )
     header = [str(column[0].as_py()) for column in table.columns]
     body = table.slice(1)
     return make_table(source, header, body.columns, body.num_rows)
@@ -295,12 +300,12 @@ def _check_quotes(source: str, text: str) -> None:
 
 def _header_shape(source: str, text: str) -> tuple[str, int]:
     """Find the delimiter that parts the header into most fields, and their number."""
-    lines = text.lstrip("\r\n")
+    lines = io.StringIO(text.lstrip("\r\n"), newline="")
+    widths: dict[str, int] = {}
     try:
-        widths = {
-            delimiter: len(next(csv.reader(io.StringIO(lines, newline=""), delimiter=delimiter)))
-            for delimiter in DELIMITERS
-        }
+        for delimiter in DELIMITERS:
+            lines.seek(0)
+            widths[delimiter] = len(next(csv.reader(lines, delimiter=delimiter)))
     except csv.Error as error:
         raise _unreadable(source, error) from error
     delimiter = max(DELIMITERS, key=widths.__getitem__)

@@ -76,8 +76,23 @@ def check_scales(
         Warnings, at most one a judge, and at most one between judges.
     """
     levels, codes = judge if judge is not None else (("",), np.zeros(score.size, dtype=np.int64))
+    # sums of scores near the largest float overflow, and then no heuristic applies
+    with np.errstate(over="ignore", invalid="ignore"):
+        return tuple(_check(score, levels, codes, judge is not None, backbone, answer, groups))
+
+
+def _check(
+    score: Floats,
+    levels: Sequence[str],
+    codes: Ints,
+    has_judge: bool,
+    backbone: Ints,
+    answer: Ints,
+    groups: Sequence[tuple[str, Ints]],
+) -> Iterator[Problem]:
     n_judges = len(levels)
-    problems: list[Problem] = list(_between(score, levels, codes)) if n_judges > 1 else []
+    if n_judges > 1:
+        yield from _between(score, levels, codes)
     reference = _reference(score, codes, n_judges, backbone, answer) if n_judges > 1 else None
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(n_judges + 1))
@@ -94,17 +109,14 @@ def check_scales(
             )
         )
         if found:
-            who = f"judge {name!r} seems" if judge is not None else "the scores seem"
-            problems.append(
-                Problem(
-                    "warning",
-                    f"{who} to use two scales: {found[0]}",
-                    f"judge {name!r}" if judge is not None else "score",
-                    found[1],
-                    "Bring the scores to one scale, or filter with --where",
-                )
+            who = f"judge {name!r} seems" if has_judge else "the scores seem"
+            yield Problem(
+                "warning",
+                f"{who} to use two scales: {found[0]}",
+                f"judge {name!r}" if has_judge else "score",
+                found[1],
+                "Bring the scores to one scale, or filter with --where",
             )
-    return tuple(problems)
 
 
 def has_ceiling(score: Floats, top: float) -> bool:
@@ -249,12 +261,12 @@ def _stopping_at(
     share = below.size / score.size
     if min(below.size, rest.size) < MIN_ROWS or not 0.2 <= share <= 0.8:
         return None
-    # where all lie above, the column may have been made from the score, as passed or failed
-    if not 0.25 <= (rest > top).mean() < 1 and top == 5:
-        return None
     if top != 5:
         # a scale a magnitude larger needs no ceiling; but zeros alone are no scale
         return inside if np.unique(below).size >= 4 and np.median(rest) > top else None
+    # where all lie above, the column may have been made from the score, as passed or failed
+    if not 0.25 <= (rest > top).mean() < 1:
+        return None
     # one group alone may be hard; it must show the ceiling by itself
     lone = min(int(small.sum()), int(large.sum())) < 3
     tested = [codes == group for group in np.flatnonzero(small)] if lone else [inside]
