@@ -219,8 +219,8 @@ def _read_csv(source: str, text: str) -> RawTable:
     import pyarrow as pa
     from pyarrow import csv as pyarrow_csv
 
-    _check_quotes(source, text)
     delimiter, width = _header_shape(source, text)
+    _check_quotes(source, text, delimiter)
     # pyarrow takes a single line without an end for no line at all
     data = text.encode() if text.endswith("\n") else text.encode() + b"\n"
     ragged: list[Any] = []
@@ -272,7 +272,7 @@ def _ragged(source: str, rows: list[Any]) -> DataError:
     )
 
 
-def _check_quotes(source: str, text: str) -> None:
+def _check_quotes(source: str, text: str, delimiter: str) -> None:
     """Refuse a quote that is never closed, which would swallow rows in silence.
 
     Raises
@@ -283,19 +283,18 @@ def _check_quotes(source: str, text: str) -> None:
     if text.count('"') % 2 == 0:
         return
     # a strict reader tells an open quote from one inside an unquoted field
-    for delimiter in DELIMITERS:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        start = 1
-        try:
-            for _ in reader:
-                start = reader.line_num + 1
-        except csv.Error as error:
-            if "unexpected end of data" in str(error):
-                raise DataError(
-                    "a quoted field is never closed",
-                    f"{source}, the row that begins at line {start}",
-                    'Close the quote, and write a quote inside a field as ""',
-                ) from error
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    start = 1
+    try:
+        for _ in reader:
+            start = reader.line_num + 1
+    except csv.Error as error:
+        if "unexpected end of data" in str(error):
+            raise DataError(
+                "a quoted field is never closed",
+                f"{source}, the row that begins at line {start}",
+                'Close the quote, and write a quote inside a field as ""',
+            ) from error
 
 
 def _header_shape(source: str, text: str) -> tuple[str, int]:
