@@ -42,6 +42,7 @@ class Facet:
 
     @property
     def n_levels(self) -> int:
+        """Number of levels."""
         return len(self.levels)
 
     def __eq__(self, other: object) -> bool:
@@ -121,6 +122,7 @@ class Scores:
 
     @property
     def facet_names(self) -> tuple[str, ...]:
+        """Names of the facets, in order."""
         return tuple(facet.name for facet in self.facets)
 
     def has(self, name: str) -> bool:
@@ -143,9 +145,11 @@ class Scores:
         )
 
     def levels(self, name: str) -> tuple[str, ...]:
+        """Return the labels of a facet, sorted by code point."""
         return self.facet(name).levels
 
     def codes(self, name: str) -> NDArray[np.int64]:
+        """Return the (N,) codes of a facet, indexes into its levels."""
         return self.facet(name).codes
 
 

@@ -1,0 +1,268 @@
+"""Rows and a mapping of columns put together to ``Scores``, gathering problems on the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesjudge.errors import DataError, UsageError
+from bayesjudge.scores.checking import (
+    check_labels,
+    check_scale,
+    parse_human,
+    parse_scores,
+    warn_of_emptied,
+)
+from bayesjudge.scores.columns import Resolved, Wishes
+from bayesjudge.scores.design import Design, describe_design, problems_of_design
+from bayesjudge.scores.duplicates import check_duplicates
+from bayesjudge.scores.keys import cell_keys
+from bayesjudge.scores.problems import Problem
+from bayesjudge.scores.raw import RawTable
+from bayesjudge.scores.scales import check_scales
+from bayesjudge.scores.table import Facet, Scores
+
+MAX_GROUP_LEVELS = 200
+"""Unused columns of more levels are not searched for a second scale."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was found in a source.
+
+    Attributes
+    ----------
+    scores : Scores or None
+        None where some problem is an error.
+    problems : tuple of Problem
+        Errors first, then warnings, then notes.
+    mapping : tuple of (role, column)
+        Which column serves as what.
+    unused_columns : tuple of str
+        Columns that serve nothing.
+    n_rows : int
+        Data rows that were looked at: all, or those that ``where`` and the level keep.
+    design : Design or None
+        None where errors kept the table from being put together.
+    """
+
+    scores: Scores | None
+    problems: tuple[Problem, ...]
+    mapping: tuple[tuple[str, str], ...]
+    unused_columns: tuple[str, ...]
+    n_rows: int
+    design: Design | None = None
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that refuse the table."""
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    def require(self, source: str = "table") -> Scores:
+        """Return the scores.
+
+        Raises
+        ------
+        DataError
+            Listing every error, where there is one.
+        """
+        if self.scores is not None:
+            return self.scores
+        errors = self.errors
+        if len(errors) == 1:
+            raise DataError(errors[0].what, errors[0].where, errors[0].remedy)
+        listed = "\n".join(f"- {error}" for error in errors)
+        raise DataError(f"{len(errors)} things are wrong with {source}:\n{listed}".rstrip("."))
+
+
+@dataclass(frozen=True)
+class Options:
+    """Arguments of ``scan`` that say how rows are read, checked for contradictions."""
+
+    where: tuple[tuple[str, str], ...]
+    scale: tuple[float, float] | None
+    lower_is_better: bool
+    missing: tuple[str, ...]
+    strict: bool
+    replicates: bool
+
+    def __post_init__(self) -> None:
+        if self.scale is None:
+            return
+        low, high = self.scale
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise UsageError(
+                f"the scale {low:g} to {high:g} is no scale",
+                "--scale",
+                "Give the lowest score and then the highest, as in --scale 1 10",
+            )
+
+
+def filter_rows(
+    table: RawTable, resolved: Resolved, where: tuple[tuple[str, str], ...]
+) -> tuple[NDArray[np.int64], tuple[Problem, ...]]:
+    """Keep the rows asked for, naming what there is where none is left."""
+    keep = np.ones(table.n_rows, dtype=bool)
+    for column in dict.fromkeys(column for column, _ in where):
+        wanted = [label for name, label in where if name == column]
+        name = column if column in table.columns else resolved.column(column)
+        if name is None:
+            return np.empty(0, dtype=np.int64), (
+                Problem(
+                    "error",
+                    f"there is no column {column!r} to filter by",
+                    f"--where {column}={wanted[0]}",
+                    remedy=f"Columns are {listed(table.columns)}",
+                ),
+            )
+        labels = table.columns[name].labels
+        here = np.unique(labels.codes[keep])
+        known = [labels.levels[code] for code in here if code >= 0]
+        for label in wanted:
+            if label not in known:
+                return np.empty(0, dtype=np.int64), (
+                    Problem(
+                        "error",
+                        f"no row has {label!r} in the column {name!r}",
+                        f"--where {column}={label}",
+                        remedy=f"Its labels are {listed(known)}",
+                    ),
+                )
+        keep &= np.isin(labels.codes, [labels.levels.index(label) for label in wanted])
+    return np.flatnonzero(keep), ()
+
+
+def assemble(
+    table: RawTable,
+    resolved: Resolved,
+    wishes: Wishes,
+    options: Options,
+    rows: NDArray[np.int64],
+    found: tuple[Problem, ...],
+    by: str | None = None,
+) -> Reading:
+    """Put rows together to ``Scores``, gathering problems on the way."""
+    problems = [*resolved.problems, *found]
+    candidate: Scores | None = None
+    if rows.size and resolved.column("score") and resolved.column("backbone"):
+        candidate = _build(table, resolved, wishes, options, rows, problems, by)
+    design = None
+    if candidate is not None:
+        design = describe_design(candidate)
+        problems.extend(problems_of_design(candidate, design))
+    rank = {"error": 0, "warning": 1, "note": 2}
+    ordered = tuple(sorted(problems, key=lambda problem: rank[problem.severity]))
+    if any(problem.severity == "error" for problem in ordered):
+        candidate = None
+    if candidate is not None:
+        candidate = replace(candidate, problems=ordered)
+    unused = tuple(name for name in resolved.unused if name != by)
+    return Reading(candidate, ordered, resolved.mapping, unused, int(rows.size), design)
+
+
+def _build(
+    table: RawTable,
+    resolved: Resolved,
+    wishes: Wishes,
+    options: Options,
+    rows: NDArray[np.int64],
+    problems: list[Problem],
+    by: str | None,
+) -> Scores | None:
+    """Read and check the columns in use; None where nothing is left to build from."""
+    columns = dict(resolved.mapping)
+    parsed = parse_scores(table, columns["score"], rows, options.missing, options.strict)
+    problems.extend(parsed.problems)
+    keep = np.isfinite(parsed.score)
+    labels = {}
+    for name in resolved.facets:
+        labels[name], more = check_labels(table, name, columns[name], rows, options.strict)
+        problems.extend(more)
+        keep &= labels[name].codes >= 0
+    human = None
+    if "human_score" in columns:
+        human, more = parse_human(table, columns["human_score"], rows)
+        problems.extend(more)
+    if not keep.any():
+        problems.append(
+            Problem(
+                "error",
+                f"none of the {rows.size:,} rows has a usable score and all its labels",
+                f"column {columns['score']!r}",
+                int(rows.size),
+                "Check that the right column is the score, with --column score=COLUMN",
+            )
+        )
+        return None
+    used, score = rows[keep], parsed.score[keep]
+    facets = []
+    for name, column in labels.items():
+        codes = column.codes[keep]
+        problems.extend(warn_of_emptied(name, column.levels, column.codes, codes))
+        present, compact = np.unique(codes, return_inverse=True)
+        levels = tuple(column.levels[code] for code in present)
+        facets.append(Facet(name, wishes.role_of(name), levels, compact.astype(np.int64)))
+    if facets[0].n_levels < 2:
+        problems.append(
+            Problem(
+                "error",
+                f"there is one backbone only, {facets[0].levels[0]!r}, and nothing to rank",
+                f"column {columns['backbone']!r}",
+                int(used.size),
+                "Give scores of two backbones or more",
+            )
+        )
+    unused = [name for name in resolved.unused if name != by]
+    if not options.replicates:
+        cells = [(facet.name, facet.levels, facet.codes) for facet in facets]
+        problems.extend(check_duplicates(table, used, cells, unused))
+    problems.extend(check_scale(table, columns["score"], used, score, options.scale))
+    problems.extend(_check_scales(table, used, score, facets, unused))
+    return Scores(
+        score=score,
+        facets=tuple(facets),
+        human_score=None if human is None else human[keep],
+        scale=options.scale,
+        lower_is_better=options.lower_is_better,
+        replicates=options.replicates,
+        n_excluded=int(rows.size - used.size),
+        mapping=resolved.mapping,
+        source=table.source,
+    )
+
+
+def _check_scales(
+    table: RawTable,
+    rows: NDArray[np.int64],
+    score: NDArray[np.float64],
+    facets: Sequence[Facet],
+    unused: Sequence[str],
+) -> tuple[Problem, ...]:
+    """Look for a second scale in each facet, and in columns of few levels."""
+    named = {facet.name: facet for facet in facets}
+    answer = [facet for facet in facets if facet.name not in ("backbone", "judge")]
+    codes, sizes = [f.codes for f in answer], [f.n_levels for f in answer]
+    same = cell_keys(codes, sizes)[0] if answer else np.zeros(rows.size, dtype=np.int64)
+    groups = [(facet.name, facet.codes) for facet in answer]
+    for name in unused:
+        labels = table.columns[name].labels
+        if 2 <= len(labels.levels) <= MAX_GROUP_LEVELS:
+            groups.append((name, labels.codes[rows]))
+    judge = named.get("judge")
+    return check_scales(
+        score,
+        None if judge is None else (judge.levels, judge.codes),
+        named["backbone"].codes,
+        same,
+        groups,
+    )
+
+
+def listed(names: Iterable[str]) -> str:
+    """Write names for a message, the first twenty of them."""
+    names = list(names)
+    return ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")

@@ -1,0 +1,247 @@
+"""The ways in: from a source to ``Scores``, or to what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bayesjudge.errors import DataError, UsageError
+from bayesjudge.scores.assembling import Options, Reading, assemble, filter_rows, listed
+from bayesjudge.scores.columns import Wishes, resolve_columns
+from bayesjudge.scores.problems import Problem
+from bayesjudge.scores.raw import RawTable
+from bayesjudge.scores.reading import read_raw
+from bayesjudge.scores.table import Scores
+
+type Pairs = Mapping[str, str] | Sequence[tuple[str, str]]
+
+
+def read_scores(
+    source: Any,
+    *,
+    columns: Pairs | None = None,
+    where: Pairs = (),
+    facets: Iterable[str] = (),
+    random: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    scale: tuple[float, float] | None = None,
+    lower_is_better: bool = False,
+    missing: Iterable[object] = (),
+    strict: bool = False,
+    replicates: bool = False,
+) -> Scores:
+    """Read a table of scores.
+
+    Parameters
+    ----------
+    source : path, glob, folder, list of paths, or data frame
+        CSV, TSV, JSONL or Parquet files (also ``.gz``); or a pandas, Polars,
+        PyArrow or DuckDB table, eager or lazy.
+    columns : mapping of str to str, optional
+        Role to column, as ``{"backbone": "model"}``. Other roles take the one
+        column that bears their name or a synonym.
+    where : mapping or pairs of (column, label)
+        Rows to keep. Several labels of one column keep rows of any of them.
+    facets, random : str or iterable of str
+        Panel facets to add; random facets to add, or ``judge`` or ``language``
+        to be taken as random.
+    ignore : str or iterable of str
+        Columns to take out of consideration.
+    scale : (low, high), optional
+        What scores can be; scores outside are an error.
+    lower_is_better : bool
+        Rank 1 is the lowest mean.
+    missing : value or iterable of values
+        Values that stand for no score: numbers, or exact text.
+    strict : bool
+        Rows that would be left out are errors, other than those in ``missing``.
+    replicates : bool
+        Rows that share a cell are repeated calls.
+
+    Returns
+    -------
+    Scores
+        Rows in the source's order; warnings and notes in ``problems``.
+
+    Raises
+    ------
+    DataError
+        Listing every error found; also where the source cannot be read.
+    UsageError
+        Where arguments contradict one another.
+    """
+    wishes, options = _take(
+        columns, where, facets, random, ignore, scale, lower_is_better, missing, strict, replicates
+    )
+    table = read_raw(source)
+    return _scan(table, wishes, options).require(table.source)
+
+
+def scan(
+    source: Any,
+    *,
+    columns: Pairs | None = None,
+    where: Pairs = (),
+    facets: Iterable[str] = (),
+    random: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    scale: tuple[float, float] | None = None,
+    lower_is_better: bool = False,
+    missing: Iterable[object] = (),
+    strict: bool = False,
+    replicates: bool = False,
+) -> Reading:
+    """Read a table and say what is wrong with it, without raising for its content.
+
+    Parameters
+    ----------
+    source, columns, where, facets, random, ignore, scale, lower_is_better, \
+missing, strict, replicates
+        As in ``read_scores``.
+
+    Returns
+    -------
+    Reading
+
+    Raises
+    ------
+    DataError
+        Where the source cannot be read at all.
+    UsageError
+        Where arguments contradict one another.
+    """
+    wishes, options = _take(
+        columns, where, facets, random, ignore, scale, lower_is_better, missing, strict, replicates
+    )
+    return _scan(read_raw(source), wishes, options)
+
+
+def split_by(
+    source: Any,
+    by: str,
+    *,
+    columns: Pairs | None = None,
+    where: Pairs = (),
+    facets: Iterable[str] = (),
+    random: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    scale: tuple[float, float] | None = None,
+    lower_is_better: bool = False,
+    missing: Iterable[object] = (),
+    strict: bool = False,
+    replicates: bool = False,
+) -> dict[str, Reading]:
+    """Read one table for each label of a column.
+
+    Parameters
+    ----------
+    by : str
+        A column that serves as no facet.
+    source, columns, where, facets, random, ignore, scale, lower_is_better, \
+missing, strict, replicates
+        As in ``read_scores``.
+
+    Returns
+    -------
+    dict of str to Reading
+        Label to what was found, sorted by label; each stands or fails alone.
+
+    Raises
+    ------
+    DataError
+        Where the source cannot be read, has no such column, or no row is left.
+    UsageError
+        Where the column serves as a facet, or arguments contradict one another.
+    """
+    wishes, options = _take(
+        columns, where, facets, random, ignore, scale, lower_is_better, missing, strict, replicates
+    )
+    table = read_raw(source)
+    resolved = resolve_columns(tuple(table.columns), wishes)
+    for role, column in resolved.mapping:
+        if by in (role, column):
+            raise UsageError(
+                f"the table cannot be split by {by!r}, which serves as {role}",
+                f"--by {by}",
+                f"Split by another column, or say --ignore {column} as well",
+            )
+    if by not in table.columns:
+        raise DataError(
+            f"there is no column {by!r} to split by",
+            table.source,
+            f"Columns are {listed(table.columns)}",
+        )
+    rows, problems = filter_rows(table, resolved, options.where)
+    if not rows.size:
+        raise DataError(problems[0].what, problems[0].where, problems[0].remedy)
+    labels = table.columns[by].labels
+    codes = labels.codes[rows]
+    if (codes < 0).any():
+        problems += (
+            Problem(
+                "error" if options.strict else "warning",
+                f"{int((codes < 0).sum()):,} rows have no {by!r} and belong to no group",
+                f"column {by!r}, {table.name_rows(rows[codes < 0])}",
+                int((codes < 0).sum()),
+                "Fill in the label",
+            ),
+        )
+    if (codes < 0).all():
+        raise DataError(f"no row has a label in the column {by!r}", table.source, "Fill it in")
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(labels.levels) + 1))
+    return {
+        level: assemble(table, resolved, wishes, options, rows[order[start:stop]], problems, by)
+        for level, start, stop in zip(labels.levels, bounds[:-1], bounds[1:], strict=True)
+        if stop > start
+    }
+
+
+def _take(
+    columns: Pairs | None,
+    where: Pairs,
+    facets: Iterable[str],
+    random: Iterable[str],
+    ignore: Iterable[str],
+    scale: tuple[float, float] | None,
+    lower_is_better: bool,
+    missing: Iterable[object],
+    strict: bool,
+    replicates: bool,
+) -> tuple[Wishes, Options]:
+    """Bring the arguments into one form."""
+    named = columns.items() if isinstance(columns, Mapping) else columns or ()
+    for role, column in named:
+        others = [other for name, other in named if name == role and other != column]
+        if others:
+            raise UsageError(
+                f"the {role} is to be both {column!r} and {others[0]!r}",
+                f"--column {role}={column}, --column {role}={others[0]}",
+                "Name one column for each role",
+            )
+    wishes = Wishes(dict(named), _several(facets), _several(random), _several(ignore))
+    pairs = where.items() if isinstance(where, Mapping) else where
+    options = Options(
+        tuple((str(column), str(label)) for column, label in pairs),
+        None if scale is None else (float(scale[0]), float(scale[1])),
+        lower_is_better,
+        tuple(map(str, _several(missing))),
+        strict,
+        replicates,
+    )
+    return wishes, options
+
+
+def _several(given: object) -> tuple[Any, ...]:
+    """Take a single string or number for the only one of its kind."""
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        return tuple(given)
+    return (given,)
+
+
+def _scan(table: RawTable, wishes: Wishes, options: Options) -> Reading:
+    resolved = resolve_columns(tuple(table.columns), wishes)
+    rows, problems = filter_rows(table, resolved, options.where)
+    return assemble(table, resolved, wishes, options, rows, problems)
