@@ -1,0 +1,67 @@
+"""Leaderboards from LLM judges that say how sure they are.
+
+>>> import bayesjudge as bj
+>>> scores = bj.read_scores("scores.csv")  # doctest: +SKIP
+>>> fit = bj.fit(scores)  # doctest: +SKIP
+>>> fit.leaderboard()  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
+    from bayesjudge.fitting import Fit, fit, load
+    from bayesjudge.scores import Scores, read_scores, scan, split_by
+    from bayesjudge.simulation import simulate
+    from bayesjudge.spec import ModelSpec, read_model, shipped_models
+
+_HOMES = {
+    "BayesjudgeError": "errors",
+    "DataError": "errors",
+    "Fit": "fitting",
+    "ModelError": "errors",
+    "ModelSpec": "spec",
+    "Scores": "scores",
+    "UsageError": "errors",
+    "fit": "fitting",
+    "load": "fitting",
+    "read_model": "spec",
+    "read_scores": "scores",
+    "scan": "scores",
+    "shipped_models": "spec",
+    "simulate": "simulation",
+    "split_by": "scores",
+}
+
+__all__ = [
+    "BayesjudgeError",
+    "DataError",
+    "Fit",
+    "ModelError",
+    "ModelSpec",
+    "Scores",
+    "UsageError",
+    "fit",
+    "load",
+    "read_model",
+    "read_scores",
+    "scan",
+    "shipped_models",
+    "simulate",
+    "split_by",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("bayesjudge.version").version()
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bayesjudge' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"bayesjudge.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -209,7 +209,9 @@ def cross_products(resolved: Resolved, layout: Layout) -> CrossProducts:
     xx, xy, yy = np.zeros((n_slices, p, p)), np.zeros((n_slices, p)), np.zeros(n_slices)
     for s in range(layout.n_blocks):
         rows = order[bounds[s] : bounds[s + 1]]
-        columns = np.hstack([_block_rows(layout, rows, q), _dense_rows(layout, rows), y[rows, None]])
+        columns = np.hstack(
+            [_block_rows(layout, rows, q), _dense_rows(layout, rows), y[rows, None]]
+        )
         products = _slices(columns, rows, v, n_v, leaf_codes, compositions)
         xx += products[:, q:-1, q:-1]
         xy += products[:, q:-1, -1]
@@ -346,9 +348,7 @@ def _kron_basis(shape: tuple[int, ...], centred: tuple[bool, ...]) -> Floats:
     return basis
 
 
-def _by_index(
-    term: ResolvedTerm, by: Ints | None, basis: Floats, offset: int
-) -> Ints:
+def _by_index(term: ResolvedTerm, by: Ints | None, basis: Floats, offset: int) -> Ints:
     if by is None:
         return np.full(basis.shape[1], offset)
     # A by facet is never centred, so all levels of one coordinate share theirs.

@@ -59,14 +59,15 @@ class Factors(NamedTuple):
     Attributes
     ----------
     block_chol : (P, q, q)
+        Of the identity plus the scaled block cross-products.
     block_dense : (P, q, p)
-        Inverse factor times the block x dense cross-product.
+        Inverse of ``block_chol`` times the block x dense cross-product.
     block_rhs : (S, q)
-        Inverse factor times the block right-hand side.
+        Inverse of ``block_chol`` times the block right-hand side.
     dense_chol : (p, p)
+        Of what elimination of the blocks leaves.
     dense_rhs : (p,)
-        Inverse factor times the dense right-hand side.
-    log_likelihood : ()
+        Inverse of ``dense_chol`` times its right-hand side.
     """
 
     block_chol: Array
@@ -74,11 +75,20 @@ class Factors(NamedTuple):
     block_rhs: Array
     dense_chol: Array
     dense_rhs: Array
-    log_likelihood: Array
 
 
-def factorize(sd: Array, noise_variance: Array, m: Moments) -> Factors:
-    """Eliminate leaves, blocks and dense effects.
+class _Weighted(NamedTuple):
+    """Cross-products summed over slices, not yet scaled by the sds."""
+
+    zz: Array
+    zx: Array
+    zy: Array
+    xx: Array
+    xy: Array
+
+
+def log_likelihood(sd: Array, noise_variance: Array, m: Moments) -> Array:
+    """Log density of the scores given the scales, every effect integrated out.
 
     Parameters
     ----------
@@ -87,43 +97,111 @@ def factorize(sd: Array, noise_variance: Array, m: Moments) -> Factors:
     noise_variance : (V,)
     m : Moments
     """
+    weight, log_det = _weights(sd, noise_variance, m)
+    n = jnp.sum(m.n_rows)
+    core = _core(weight, sd[m.block_sd], sd[m.dense_sd], m)
+    return core - 0.5 * (log_det + n * np.log(2 * np.pi))
+
+
+def _weights(sd: Array, noise_variance: Array, m: Moments) -> tuple[Array, Array]:
+    """Return the weight of each slice once leaves are eliminated, and their log determinant."""
     precision = 1.0 / noise_variance
     leaf_variance = sd[m.leaf_sd] ** 2
     leaf_precision = 1.0 + leaf_variance * (m.leaf_rows @ precision)
     pair = precision[m.pair_left] * precision[m.pair_right]
     shrunk = pair * (leaf_variance / leaf_precision)[m.pair_key]
-    weight = jnp.concatenate([precision, -shrunk])
+    log_det = m.n_rows @ jnp.log(noise_variance) + m.leaf_count @ jnp.log(leaf_precision)
+    return jnp.concatenate([precision, -shrunk]), log_det
 
-    block_sd, dense_sd = sd[m.block_sd], sd[m.dense_sd]
-    zz = jnp.einsum("e,peij->pij", weight, m.zz) * jnp.outer(block_sd, block_sd)
-    zx = jnp.einsum("e,peij->pij", weight, m.zx) * jnp.outer(block_sd, dense_sd)
-    zy = jnp.einsum("e,sei->si", weight, m.zy) * block_sd
-    xx = jnp.einsum("e,eij->ij", weight, m.xx) * jnp.outer(dense_sd, dense_sd)
-    xy = (weight @ m.xy) * dense_sd
 
-    block_chol = jnp.linalg.cholesky(zz + jnp.eye(zz.shape[-1]))
-    block_dense = solve_triangular(block_chol, zx, lower=True)
-    if block_chol.shape[0] == 1:
-        block_rhs = solve_triangular(block_chol[0], zy.T, lower=True).T
-        total = block_dense[0].T @ block_rhs.sum(axis=0)
-    else:
-        block_rhs = solve_triangular(block_chol[m.pattern], zy[..., None], lower=True)[..., 0]
-        by_pattern = jax.ops.segment_sum(block_rhs, m.pattern, block_chol.shape[0])
-        total = jnp.einsum("pij,pi->j", block_dense, by_pattern)
-    schur = xx - jnp.einsum("p,pij,pik->jk", m.pattern_count, block_dense, block_dense)
-    dense_chol = jnp.linalg.cholesky(schur + jnp.eye(schur.shape[0]))
-    dense_rhs = solve_triangular(dense_chol, xy - total, lower=True)
-
-    log_det = (
-        m.n_rows @ jnp.log(noise_variance)
-        + m.leaf_count @ jnp.log(leaf_precision)
-        + 2 * m.pattern_count @ jnp.sum(jnp.log(_diagonals(block_chol)), axis=-1)
-        + 2 * jnp.sum(jnp.log(jnp.diagonal(dense_chol)))
+def _sum_slices(weight: Array, m: Moments) -> _Weighted:
+    return _Weighted(
+        jnp.einsum("e,peij->pij", weight, m.zz),
+        jnp.einsum("e,peij->pij", weight, m.zx),
+        jnp.einsum("e,sei->si", weight, m.zy),
+        jnp.einsum("e,eij->ij", weight, m.xx),
+        weight @ m.xy,
     )
-    quadratic = weight @ m.yy - jnp.sum(block_rhs**2) - jnp.sum(dense_rhs**2)
-    n = jnp.sum(m.n_rows)
-    log_likelihood = -0.5 * (log_det + quadratic + n * np.log(2 * np.pi))
-    return Factors(block_chol, block_dense, block_rhs, dense_chol, dense_rhs, log_likelihood)
+
+
+def _factorize(f: _Weighted, block_sd: Array, dense_sd: Array, m: Moments) -> Factors:
+    block = f.zz * jnp.outer(block_sd, block_sd) + jnp.eye(block_sd.size)
+    block_chol = jnp.linalg.cholesky(block)
+    block_dense = _solve(block_chol, f.zx * jnp.outer(block_sd, dense_sd))
+    block_rhs = _solve_blocks(block_chol, f.zy * block_sd, m.pattern)
+    total = jnp.einsum("pij,pi->j", block_dense, _sum_blocks(block_rhs, m))
+    dense = f.xx * jnp.outer(dense_sd, dense_sd) + jnp.eye(dense_sd.size)
+    schur = dense - jnp.einsum("p,pij,pik->jk", m.pattern_count, block_dense, block_dense)
+    dense_chol = jnp.linalg.cholesky(schur)
+    dense_rhs = _solve(dense_chol, (f.xy * dense_sd - total)[:, None])[:, 0]
+    return Factors(block_chol, block_dense, block_rhs, dense_chol, dense_rhs)
+
+
+def _core_value(f: Factors, weight: Array, m: Moments) -> Array:
+    log_det = m.pattern_count @ jnp.sum(jnp.log(_diagonals(f.block_chol)), axis=-1)
+    log_det = log_det + jnp.sum(jnp.log(jnp.diagonal(f.dense_chol)))
+    explained = jnp.sum(f.block_rhs**2) + jnp.sum(f.dense_rhs**2)
+    return -log_det - 0.5 * (weight @ m.yy - explained)
+
+
+@jax.custom_vjp
+def _core(weight: Array, block_sd: Array, dense_sd: Array, m: Moments) -> Array:
+    f = _factorize(_sum_slices(weight, m), block_sd, dense_sd, m)
+    return _core_value(f, weight, m)
+
+
+def _core_forward(
+    weight: Array, block_sd: Array, dense_sd: Array, m: Moments
+) -> tuple[Array, tuple[Array, Array, Array]]:
+    """Value and gradient together: the gradient costs about as much as the value.
+
+    With M = I + D F D, h = D Fy and u = M^-1 h, the derivative of
+    -(log|M| - h'u)/2 is -(M^-1 + uu')/2 in M and u in h. Only the parts of
+    M^-1 where M is not zero are needed, and these are alike within a pattern.
+    """
+    raw = _sum_slices(weight, m)
+    f = _factorize(raw, block_sd, dense_sd, m)
+    eye_q, eye_p = jnp.eye(block_sd.size), jnp.eye(dense_sd.size)
+    block_half = _solve(f.block_chol, jnp.broadcast_to(eye_q, f.block_chol.shape))
+    dense_half = _solve(f.dense_chol, eye_p)
+    dense_inverse = dense_half.T @ dense_half
+    ratio = jnp.swapaxes(block_half, -1, -2) @ f.block_dense
+    u_x = dense_half.T @ f.dense_rhs
+    rest = f.block_rhs - _take(f.block_dense @ u_x, m.pattern)
+    u_z = _multiply_blocks(rest, block_half, m.pattern)
+
+    count = m.pattern_count[:, None, None]
+    covariance = ratio @ dense_inverse
+    inverse = jnp.swapaxes(block_half, -1, -2) @ block_half
+    outer = _sum_outer(u_z, m)
+    g_zz = -0.5 * (count * (inverse + covariance @ jnp.swapaxes(ratio, -1, -2)) + outer)
+    g_zx = 0.5 * (count * covariance - _sum_blocks(u_z, m)[..., None] * u_x)
+    g_xx = -0.5 * (dense_inverse + jnp.outer(u_x, u_x))
+
+    d_zz, d_zx = jnp.outer(block_sd, block_sd), jnp.outer(block_sd, dense_sd)
+    d_weight = (
+        jnp.einsum("pij,peij->e", g_zz * d_zz, m.zz)
+        + 2 * jnp.einsum("pij,peij->e", g_zx * d_zx, m.zx)
+        + jnp.einsum("ij,eij->e", g_xx * jnp.outer(dense_sd, dense_sd), m.xx)
+        + jnp.einsum("si,sei->e", u_z * block_sd, m.zy)
+        + m.xy @ (u_x * dense_sd)
+        - 0.5 * m.yy
+    )
+    cross = 2 * jnp.sum(g_zx * raw.zx, axis=0)
+    d_block = 2 * jnp.sum(g_zz * raw.zz, axis=0) @ block_sd + cross @ dense_sd
+    d_block = d_block + jnp.sum(u_z * raw.zy, axis=0)
+    d_dense = 2 * (g_xx * raw.xx) @ dense_sd + block_sd @ cross + u_x * raw.xy
+    return _core_value(f, weight, m), (d_weight, d_block, d_dense)
+
+
+def _core_backward(
+    gradient: tuple[Array, Array, Array], cotangent: Array
+) -> tuple[Array, Array, Array, None]:
+    d_weight, d_block, d_dense = gradient
+    return cotangent * d_weight, cotangent * d_block, cotangent * d_dense, None
+
+
+_core.defvjp(_core_forward, _core_backward)
 
 
 def draw_effects(key: Array, sd: Array, noise_variance: Array, m: Moments) -> tuple[Array, Array]:
@@ -134,20 +212,54 @@ def draw_effects(key: Array, sd: Array, noise_variance: Array, m: Moments) -> tu
     dense : (p,), block : (S, q)
         In the unit of the scores.
     """
-    f = factorize(sd, noise_variance, m)
+    weight, _ = _weights(sd, noise_variance, m)
+    block_sd, dense_sd = sd[m.block_sd], sd[m.dense_sd]
+    f = _factorize(_sum_slices(weight, m), block_sd, dense_sd, m)
     key_dense, key_block = jax.random.split(key)
     noise = jax.random.normal(key_dense, f.dense_rhs.shape, f.dense_rhs.dtype)
-    dense = solve_triangular(f.dense_chol.T, f.dense_rhs + noise, lower=False)
+    dense = _solve(f.dense_chol.T, (f.dense_rhs + noise)[:, None], lower=False)[:, 0]
     noise = jax.random.normal(key_block, f.block_rhs.shape, f.block_rhs.dtype)
-    if f.block_chol.shape[0] == 1:
-        rest = f.block_rhs - f.block_dense[0] @ dense + noise
-        block = solve_triangular(f.block_chol[0].T, rest.T, lower=False).T
-    else:
-        rest = f.block_rhs - (f.block_dense @ dense)[m.pattern] + noise
-        upper = jnp.swapaxes(f.block_chol, -1, -2)[m.pattern]
-        block = solve_triangular(upper, rest[..., None], lower=False)[..., 0]
-    return dense * sd[m.dense_sd], block * sd[m.block_sd]
+    rest = f.block_rhs - _take(f.block_dense @ dense, m.pattern) + noise
+    upper = jnp.swapaxes(f.block_chol, -1, -2)
+    block = _solve_blocks(upper, rest, m.pattern, lower=False)
+    return dense * dense_sd, block * block_sd
 
 
 def _diagonals(chol: Array) -> Array:
     return jnp.diagonal(chol, axis1=-2, axis2=-1)
+
+
+def _solve(chol: Array, rhs: Array, lower: bool = True) -> Array:
+    return solve_triangular(chol, rhs, lower=lower)
+
+
+# With one pattern all blocks share a factor, and one matrix product serves them all.
+
+
+def _solve_blocks(chol: Array, rhs: Array, pattern: Array, lower: bool = True) -> Array:
+    if chol.shape[0] == 1:
+        return _solve(chol[0], rhs.T, lower).T
+    return _solve(chol[pattern], rhs[..., None], lower)[..., 0]
+
+
+def _multiply_blocks(rows: Array, matrix: Array, pattern: Array) -> Array:
+    if matrix.shape[0] == 1:
+        return rows @ matrix[0]
+    return jnp.einsum("si,sij->sj", rows, matrix[pattern])
+
+
+def _take(values: Array, pattern: Array) -> Array:
+    return values if values.shape[0] == 1 else values[pattern]
+
+
+def _sum_blocks(rows: Array, m: Moments) -> Array:
+    if m.pattern_count.size == 1:
+        return rows.sum(axis=0, keepdims=True)
+    return jax.ops.segment_sum(rows, m.pattern, m.pattern_count.size)
+
+
+def _sum_outer(rows: Array, m: Moments) -> Array:
+    if m.pattern_count.size == 1:
+        return (rows.T @ rows)[None]
+    outer = rows[:, :, None] * rows[:, None, :]
+    return jax.ops.segment_sum(outer, m.pattern, m.pattern_count.size)

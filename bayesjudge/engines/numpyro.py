@@ -9,10 +9,9 @@ blocks.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -31,29 +30,26 @@ from bayesjudge.engines.cross_products import (
     lay_out,
     sd_offsets,
 )
-from bayesjudge.engines.marginal import Moments, draw_effects, factorize, moments
+from bayesjudge.engines.marginal import Moments, draw_effects, moments
 from bayesjudge.engines.protocol import Draws, Settings
+from bayesjudge.engines.scales import (
+    Data,
+    Frame,
+    ScaleSite,
+    choose_frame,
+    constrain,
+    sample_scale,
+    scale_sites,
+    scales_potential,
+    unit_scale,
+)
 from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved, ResolvedTerm
-from bayesjudge.spec import Prior, Scale
 
 type Array = Any
 
 # Beyond this many operations an evaluation, sampling every effect is cheaper.
 _MOST_OPERATIONS = 3e8
-
-
-@dataclass(frozen=True)
-class ScaleSite:
-    """One term's scale as the sampler sees it; hashable, so kernels can be reused."""
-
-    name: str
-    scale: Scale
-    n_by: int
-
-    @property
-    def fixed(self) -> bool:
-        return self.scale.by is None and self.scale.center.distribution == "fixed"
 
 
 def sample(resolved: Resolved, settings: Settings) -> Draws:
@@ -71,41 +67,12 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
             "Use a gaussian model",
         )
     started = time.perf_counter()
-    _offer_devices(settings.chains)
     with jax.enable_x64(True):
         layout = lay_out(resolved) if settings.integrate else None
         products = None if layout is None else cross_products(resolved, layout)
         if layout is None or products is None or products.cost > _MOST_OPERATIONS:
             return _sample_effects(resolved, settings, started)
         return _sample_scales(resolved, settings, layout, products, started)
-
-
-def scale_sites(resolved: Resolved) -> tuple[ScaleSite, ...]:
-    """Return the scales of all terms, then the residual's, as the sampler names them."""
-    terms = [ScaleSite(f"{t.variable}_sd", t.scale, len(t.by_labels)) for t in resolved.terms]
-    return (*terms, ScaleSite("sigma", resolved.residual, len(resolved.residual_labels)))
-
-
-def sample_scale(site: ScaleSite, unit: Array) -> Array:
-    """Sample one scale inside a NumPyro model; shape (1,) or (n_by,)."""
-    if site.n_by == 0:
-        return jnp.reshape(_sample_prior(site.name, site.scale.center, unit), (1,))
-    center = _sample_prior(f"{site.name}_center", site.scale.center, unit)
-    spread_prior = site.scale.spread or Prior("fixed", (0.0,))
-    spread = _sample_prior(f"{site.name}_spread", spread_prior, 1.0)
-    z = numpyro.sample(f"{site.name}_z", dist.Normal(0.0, 1.0).expand([site.n_by]).to_event(1))
-    return center * jnp.exp(spread * z)
-
-
-def scales_model(
-    sites: tuple[ScaleSite, ...], unit: Array, intercept_sd: Array, floor: Array, m: Moments
-) -> None:
-    """Gaussian model of the scales alone, the effects integrated out."""
-    values = [sample_scale(site, unit) for site in sites]
-    sd = jnp.concatenate([*values[:-1], jnp.reshape(intercept_sd, (1,))])
-    noise = numpyro.deterministic("noise_variance", values[-1] ** 2 + floor**2)
-    numpyro.deterministic("all_sd", sd)
-    numpyro.factor("scores", factorize(sd, noise, m).log_likelihood)
 
 
 def effects_model(
@@ -117,18 +84,19 @@ def effects_model(
     unit = resolved.unit
     intercept_width = _intercept_sd(resolved)
     mean = numpyro.sample("intercept", dist.Normal(resolved.location, intercept_width))
+    all_sd = []
     for site, term in zip(sites, terms, strict=False):
         sd = sample_scale(site, unit)
+        all_sd.append(sd)
         by = 0 if term.by_codes is None else term.by_codes
         effect = sd[by] * sample_unit_effects(term).ravel()
         numpyro.deterministic(f"{term.variable}_effect", effect.reshape(term.shape))
         mean = mean + effect[term.codes]
+    numpyro.deterministic("all_sd", jnp.concatenate([*all_sd, jnp.reshape(intercept_width, (1,))]))
     sigma = sample_scale(sites[-1], unit)
     noise = numpyro.deterministic("noise_variance", sigma**2 + resolved.noise_floor**2)
     by = 0 if resolved.residual_by is None else resolved.residual_by
-    numpyro.sample(
-        "scores", dist.Normal(mean, jnp.sqrt(noise)[by]).to_event(1), obs=resolved.score
-    )
+    numpyro.sample("scores", dist.Normal(mean, jnp.sqrt(noise)[by]).to_event(1), obs=resolved.score)
 
 
 def sample_unit_effects(term: ResolvedTerm) -> Array:
@@ -145,49 +113,25 @@ def sample_unit_effects(term: ResolvedTerm) -> Array:
     return jnp.transpose(numpyro.sample(name, unit), np.argsort([*free, *zeros]))
 
 
-def _sample_prior(name: str, prior: Prior, unit: Array) -> Array:
-    if prior.distribution == "fixed":
-        return jnp.asarray(prior.parameters[0] * unit)
-    if prior.distribution == "lognormal":
-        mu, spread = prior.parameters
-        return numpyro.sample(name, dist.LogNormal(mu + jnp.log(unit), spread))
-    return numpyro.sample(name, dist.HalfNormal(prior.parameters[0] * unit))
-
-
 def _intercept_sd(resolved: Resolved) -> float:
     if resolved.spec.intercept is None:
         raise ModelError(f"model {resolved.spec.name!r} has no intercept")
     return resolved.spec.intercept.parameters[0] * resolved.unit
 
 
-def _offer_devices(chains: int) -> None:
-    # One CPU device a chain lets chains run side by side; JAX takes the number
-    # only before its first computation.
-    if jax.config.jax_num_cpu_devices < chains and not jax._src.xla_bridge.backends_are_initialized():
-        jax.config.update("jax_num_cpu_devices", min(chains, max(os.cpu_count() or 1, 4)))
-
-
-def _chain_method(chains: int) -> str:
-    return "parallel" if 1 < chains <= jax.local_device_count() else "vectorized"
-
-
 @lru_cache(maxsize=8)
-def _scales_kernel(sites: tuple[ScaleSite, ...], settings: Settings) -> MCMC:
-    """Return a sampler that is compiled once for tables of one shape."""
+def _scales_sampler(sites: tuple[ScaleSite, ...], settings: Settings) -> MCMC:
+    """Return a sampler that is compiled once for all tables of one shape."""
+    potential, size = scales_potential(sites)
+    flat = dist.ImproperUniform(dist.constraints.real_vector, (), (size,))
 
-    def model(unit: Array, intercept_sd: Array, floor: Array, m: Moments) -> None:
-        scales_model(sites, unit, intercept_sd, floor, m)
+    def model(frame: Frame, data: Data) -> None:
+        q = numpyro.sample("q", flat)
+        with numpyro.handlers.block():
+            energy = potential(frame.origin + frame.axes @ q, data)
+        numpyro.factor("density", -energy)
 
-    return _mcmc(model, _initial_values(sites), settings, jit_model_args=True)
-
-
-def _initial_values(sites: tuple[ScaleSite, ...]) -> dict[str, float | NDArray[np.float64]]:
-    values: dict[str, float | NDArray[np.float64]] = {}
-    for site in sites:
-        if site.n_by:
-            values[f"{site.name}_z"] = np.zeros(site.n_by)
-            values[f"{site.name}_spread"] = 0.2
-    return values
+    return _mcmc(model, {"q": np.zeros(size)}, settings, jit_model_args=True)
 
 
 def _mcmc(
@@ -198,16 +142,19 @@ def _mcmc(
 ) -> MCMC:
     kernel = NUTS(
         model,
+        max_tree_depth=(6, 10),
         target_accept_prob=settings.target_accept,
         dense_mass=False,
         init_strategy=init_to_value(values=initial),
     )
+    # Chains run side by side in one program: on separate CPU devices the many
+    # small operations of two chains wait for one another (twice as slow).
     return MCMC(
         kernel,
         num_warmup=settings.tune,
         num_samples=settings.draws,
         num_chains=settings.chains,
-        chain_method=_chain_method(settings.chains),
+        chain_method="vectorized",
         progress_bar=settings.progress,
         jit_model_args=jit_model_args,
     )
@@ -239,15 +186,17 @@ def _sample_scales(
 ) -> Draws:
     sites = scale_sites(resolved)
     m = moments(products, layout)
-    mcmc = _scales_kernel(sites, settings)
-    samples, stats = _run(
-        mcmc,
-        settings,
+    data = Data(
         jnp.asarray(resolved.unit),
         jnp.asarray(_intercept_sd(resolved)),
         jnp.asarray(resolved.noise_floor),
         m,
+        unit_scale(sites),
     )
+    frame, data = choose_frame(sites, data)
+    mcmc = _scales_sampler(sites, replace(settings, random_seed=0))
+    coordinates, stats = _run(mcmc, settings, frame, data)
+    samples = constrain(sites)(coordinates["q"], frame, data)
     sd = samples["all_sd"].reshape(-1, layout.n_sd)
     noise = samples["noise_variance"].reshape(sd.shape[0], -1)
     keys = jax.random.split(jax.random.key(settings.random_seed + 1), sd.shape[0])
@@ -261,12 +210,12 @@ def _sample_scales(
         )
     scales, hyper = _named_scales(resolved, samples)
     seconds = time.perf_counter() - started
-    return Draws(scales, hyper, intercept, effects, stats, seconds, integrated=True)
+    return Draws(scales, hyper, intercept, effects, stats, seconds, "collapsed nuts")
 
 
 @jax.jit
 def _draw_all(keys: Array, sd: Array, noise: Array, m: Moments) -> tuple[Array, Array]:
-    return jax.lax.map(lambda args: draw_effects(*args, m), (keys, sd, noise))
+    return jax.lax.map(lambda args: draw_effects(args[0], args[1], args[2], m), (keys, sd, noise))
 
 
 def _effects_of_coordinates(
@@ -336,31 +285,21 @@ def _leaf_effects(
 def _named_scales(
     resolved: Resolved, samples: dict[str, Any]
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
+    all_sd = np.asarray(samples["all_sd"])
     scales: dict[str, NDArray[np.float64]] = {}
-    hyper: dict[str, NDArray[np.float64]] = {}
-    shape = samples["noise_variance"].shape[:2]
-    for site in scale_sites(resolved):
-        if site.n_by == 0:
-            fixed = np.full(shape, site.scale.center.parameters[0] * resolved.unit)
-            scales[site.name] = fixed if site.fixed else np.asarray(samples[site.name])
-            continue
-        z = np.asarray(samples[f"{site.name}_z"])
-        hyper[f"{site.name}_z"] = z
-        parts = []
-        for part, prior, unit in (
-            ("center", site.scale.center, resolved.unit),
-            ("spread", site.scale.spread, 1.0),
-        ):
-            name = f"{site.name}_{part}"
-            if name in samples:
-                hyper[name] = np.asarray(samples[name])
-                parts.append(hyper[name])
-            else:
-                parts.append(np.full(shape, (prior.parameters[0] if prior else 0.0) * unit))
-        scales[site.name] = parts[0][..., None] * np.exp(parts[1][..., None] * z)
+    for term, start in zip(resolved.terms, sd_offsets(resolved.terms), strict=False):
+        width = len(term.by_labels)
+        scales[f"{term.variable}_sd"] = (
+            all_sd[..., start : start + width] if width else all_sd[..., start]
+        )
     # What the residual sd is, its floor included.
     noise = np.sqrt(np.asarray(samples["noise_variance"]))
     scales["sigma"] = noise if resolved.residual_labels else noise[..., 0]
+    hyper = {
+        name: np.asarray(value)
+        for name, value in samples.items()
+        if name.endswith(("_center", "_spread"))
+    }
     return scales, hyper
 
 
@@ -370,8 +309,7 @@ def _sample_effects(resolved: Resolved, settings: Settings, started: float) -> D
     def model() -> None:
         effects_model(sites, resolved.terms, resolved)
 
-    initial = _initial_values(sites)
-    mcmc = _mcmc(model, initial, settings, jit_model_args=False)
+    mcmc = _mcmc(model, {}, settings, jit_model_args=False)
     samples, stats = _run(mcmc, settings)
     effects = {
         t.variable: np.asarray(samples[f"{t.variable}_effect"])

@@ -54,7 +54,7 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Posterior draws as plain arrays, chain and draw first.
+    r"""Posterior draws as plain arrays, chain and draw first.
 
     Attributes
     ----------
@@ -63,13 +63,13 @@ class Draws:
     hyper : dict of arrays
         Centres, spreads and unit-scale deviations of scales by a facet.
     intercept : (chain, draw) array
-    effects : dict of (chain, draw, \\*shape) arrays
+    effects : dict of (chain, draw, *shape) arrays
         By the term's variable name.
     sample_stats : dict of (chain, draw) arrays
     seconds : float
         Wall time from moments to draws.
-    integrated : bool
-        Whether effects were integrated out and drawn afterwards.
+    method : str
+        What ran: ``nuts`` (effects sampled), ``collapsed nuts`` or ``importance``.
     """
 
     scales: dict[str, NDArray[np.float64]]
@@ -78,7 +78,7 @@ class Draws:
     effects: dict[str, NDArray[np.float64]]
     sample_stats: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     seconds: float = 0.0
-    integrated: bool = False
+    method: str = "nuts"
 
 
 class Engine(Protocol):

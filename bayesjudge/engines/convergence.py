@@ -1,0 +1,116 @@
+"""Whether a posterior can be trusted: asked after every fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+R_HAT_LIMIT = 1.01
+ESS_LIMIT = 400
+PARETO_K_LIMIT = 0.7
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Convergence of one fit, over its scales, panel effects and backbone means.
+
+    Scenario effects are drawn independently given these, so they mix as well.
+
+    Attributes
+    ----------
+    r_hat_max : float or None
+        Largest rank-normalized split r_hat; None for weighted draws.
+    ess_bulk_min, ess_tail_min : float
+        Smallest effective sample sizes, in draws.
+    divergences : int
+    pareto_k : float or None
+        Of importance weights; None for Markov chains.
+    converged : bool
+    worst : str
+        Quantity with the smallest bulk ESS.
+    reasons : tuple of str
+        Why not converged; empty where it is.
+    """
+
+    r_hat_max: float | None
+    ess_bulk_min: float
+    ess_tail_min: float
+    divergences: int
+    pareto_k: float | None
+    converged: bool
+    worst: str
+    reasons: tuple[str, ...]
+
+
+def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
+    """Check r_hat < 1.01, bulk and tail ESS of 400 and no divergences.
+
+    Parameters
+    ----------
+    tree : DataTree
+        With groups ``posterior`` and ``sample_stats``; weighted draws carry
+        ``pareto_k`` and ``kish_ess`` as attributes of ``sample_stats``.
+    panel : tuple of str
+        Panel facets; quantities over other dims are not checked one by one.
+    """
+    from arviz_stats.base import array_stats
+
+    stats = tree["sample_stats"]
+    weighted = "pareto_k" in stats.attrs
+    allowed = {"chain", "draw", "backbone", *panel}
+    r_hat, bulk, tail = [], [], []
+    names = []
+    for name, variable in tree["posterior"].data_vars.items():
+        if not set(variable.dims) <= allowed:
+            continue
+        values = variable.transpose("chain", "draw", ...).to_numpy()
+        flat = values.reshape(*values.shape[:2], -1)
+        for column in range(flat.shape[-1]):
+            series = flat[..., column]
+            # A fixed scale does not vary: there is nothing to mix.
+            if np.ptp(series) <= 1e-12 * max(1.0, float(np.abs(series).max())):
+                continue
+            names.append(str(name))
+            bulk.append(float(array_stats.ess(series, chain_axis=0, draw_axis=1, method="bulk")))
+            tail.append(float(array_stats.ess(series, chain_axis=0, draw_axis=1, method="tail")))
+            if not weighted:
+                r_hat.append(float(array_stats.rhat(series, chain_axis=0, draw_axis=1)))
+    divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
+    r_hat_max = max(r_hat, default=None)
+    bulk_min, tail_min = min(bulk, default=np.inf), min(tail, default=np.inf)
+    pareto_k = float(stats.attrs["pareto_k"]) if weighted else None
+    if weighted:
+        kish = float(stats.attrs["kish_ess"])
+        bulk_min, tail_min = min(bulk_min, kish), min(tail_min, kish)
+    worst = names[int(np.argmin(bulk))] if bulk else ""
+    reasons = _reasons(r_hat_max, bulk_min, tail_min, divergences, pareto_k, worst)
+    return Diagnostics(
+        r_hat_max, bulk_min, tail_min, divergences, pareto_k, not reasons, worst, reasons
+    )
+
+
+def _reasons(
+    r_hat_max: float | None,
+    bulk: float,
+    tail: float,
+    divergences: int,
+    pareto_k: float | None,
+    worst: str,
+) -> tuple[str, ...]:
+    reasons = []
+    if r_hat_max is not None and not r_hat_max < R_HAT_LIMIT:
+        reasons.append(f"r_hat is {r_hat_max:.3f}, at most {R_HAT_LIMIT} is asked")
+    if not bulk >= ESS_LIMIT:
+        reasons.append(f"bulk ESS is {bulk:.0f} (for {worst}), {ESS_LIMIT} is asked")
+    if not tail >= ESS_LIMIT:
+        reasons.append(f"tail ESS is {tail:.0f}, {ESS_LIMIT} is asked")
+    if divergences:
+        reasons.append(f"{divergences} divergent transitions")
+    if pareto_k is not None and not pareto_k <= PARETO_K_LIMIT:
+        reasons.append(f"Pareto k is {pareto_k:.2f}, at most {PARETO_K_LIMIT} is asked")
+    return tuple(reasons)

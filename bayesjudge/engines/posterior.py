@@ -1,0 +1,96 @@
+"""From draws to the labelled posterior that users and ArviZ take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesjudge.engines.protocol import Draws
+from bayesjudge.resolution import Resolved, ResolvedTerm
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+type Floats = NDArray[np.float64]
+
+
+def backbone_means(resolved: Resolved, draws: Draws) -> Floats:
+    """Return the estimand: expected score averaged over the panel, (chain, draw, backbone).
+
+    Every term of panel facets alone contributes its mean over all facets but
+    backbone; where the effects sum to zero that mean is zero.
+    """
+    total = draws.intercept[..., None]
+    for term in resolved.terms:
+        if set(term.dims) <= set(resolved.panel):
+            total = total + panel_average(term, draws.effects[term.variable])
+    return total
+
+
+def panel_average(term: ResolvedTerm, effect: Floats) -> Floats:
+    """Average an effect (chain, draw, ...) over all its facets but backbone.
+
+    Returns (chain, draw, B), or (chain, draw, 1) for a term without backbone.
+    """
+    axes = tuple(2 + i for i, dim in enumerate(term.dims) if dim != "backbone")
+    mean = effect.mean(axis=axes) if axes else effect
+    return mean if "backbone" in term.dims else mean[..., None]
+
+
+def panel_sd(term: ResolvedTerm, effect: Floats) -> Floats:
+    """Return the root mean square effect over the panel, one a level of the scale's ``by``."""
+    axes = tuple(2 + i for i, dim in enumerate(term.dims) if dim != term.scale.by)
+    return np.sqrt(np.mean(effect**2, axis=axes))
+
+
+def posterior_tree(resolved: Resolved, draws: Draws) -> xr.DataTree:
+    """Label draws as ``posterior``, ``sample_stats`` and ``constant_data`` groups."""
+    import xarray as xr
+
+    variables: dict[str, tuple[tuple[str, ...], Floats]] = {
+        "intercept": (("chain", "draw"), draws.intercept)
+    }
+    for term in resolved.terms:
+        name = f"{term.variable}_sd"
+        by = (term.scale.by,) if term.scale.by is not None else ()
+        variables[name] = (("chain", "draw", *by), draws.scales[name])
+        effect = draws.effects.get(term.variable)
+        if effect is None:
+            continue
+        variables[f"{term.variable}_effect"] = (("chain", "draw", *term.dims), effect)
+        if set(term.dims) <= set(resolved.panel):
+            variables[f"{term.variable}_sd_panel"] = (
+                ("chain", "draw", *by),
+                panel_sd(term, effect),
+            )
+    by = (resolved.residual.by,) if resolved.residual.by is not None else ()
+    variables["sigma"] = (("chain", "draw", *by), draws.scales["sigma"])
+    for name, values in draws.hyper.items():
+        variables[name] = (("chain", "draw"), values)
+    variables["backbone_mean"] = (("chain", "draw", "backbone"), backbone_means(resolved, draws))
+    used = {dim for dims, _ in variables.values() for dim in dims}
+    labels = {n: np.asarray(v, dtype=object) for n, v in resolved.labels if n in used}
+    n_chains, n_draws = draws.intercept.shape
+    axes = {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
+    stats = {name: (("chain", "draw"), value) for name, value in draws.sample_stats.items()}
+    return xr.DataTree.from_dict(
+        {
+            "posterior": xr.Dataset(variables, coords={**axes, **labels}),
+            "sample_stats": xr.Dataset(stats, coords=axes),
+            "constant_data": _constant_data(resolved),
+        }
+    )
+
+
+def _constant_data(resolved: Resolved) -> xr.Dataset:
+    import xarray as xr
+
+    variables: dict[str, tuple[tuple[str, ...], object]] = {
+        "score": (("observation",), resolved.score),
+        "unit": ((), resolved.unit),
+        "location": ((), resolved.location),
+        "noise_floor": ((), resolved.noise_floor),
+    }
+    return xr.Dataset(variables)

@@ -1,0 +1,70 @@
+"""Which scenarios a leaderboard speaks of: new ones, or those of the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesjudge.errors import UsageError
+
+type Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ScenarioTerm:
+    """What one term with scenarios adds to a backbone's mean.
+
+    Attributes
+    ----------
+    observed : (n_draws, B) or (n_draws, 1) float array
+        Effects averaged over the table's scenarios and the panel.
+    sd : (n_draws, B) or (n_draws, 1) float array
+        Of that average for one scenario, over scenarios; zero for a term
+        that sums to zero over a panel facet.
+    """
+
+    observed: Floats
+    sd: Floats
+
+
+def finite_scenario_means(
+    means: Floats,
+    terms: tuple[ScenarioTerm, ...],
+    n_scenarios: int,
+    pool: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Return backbone means over a finite pool of scenarios (STATISTICS section 3).
+
+    With n of N scenarios observed their effects count n/N; the N - n others are
+    drawn, which leaves a variance of sigma^2/n times 1 - n/N.
+
+    Parameters
+    ----------
+    means : (n_draws, B) float array
+        Means over the population of scenarios.
+    terms : tuple of ScenarioTerm
+    n_scenarios, pool : int
+        n and N.
+    rng : numpy.random.Generator
+
+    Raises
+    ------
+    UsageError
+        Where the pool is smaller than the number of observed scenarios.
+    """
+    if pool < n_scenarios:
+        raise UsageError(
+            f"a pool of {pool} scenarios is smaller than the {n_scenarios} in the table",
+            remedy="Name the number of all scenarios, those in the table included",
+        )
+    rest = pool - n_scenarios
+    total = means
+    for term in terms:
+        total = total + term.observed * (n_scenarios / pool)
+        if rest:
+            new = rng.standard_normal(term.sd.shape) * term.sd / np.sqrt(rest)
+            total = total + new * (rest / pool)
+    return total

@@ -1,0 +1,121 @@
+"""A fit as one netCDF file: posterior, scores and model together."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesjudge.errors import DataError
+from bayesjudge.scores.problems import Problem
+from bayesjudge.scores.table import Facet, Scores
+from bayesjudge.spec import ModelSpec, parse_model
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Scores) -> None:
+    """Put the scores and the model into the group ``constant_data``, in place.
+
+    Labels and settings are one JSON string in a variable: attributes of netCDF
+    hold neither None nor more than 64 kB.
+    """
+    import xarray as xr
+
+    variables: dict[str, Any] = {
+        f"{facet.name}_code": (("observation",), facet.codes) for facet in scores.facets
+    }
+    if scores.human_score is not None:
+        variables["human_score"] = (("observation",), scores.human_score)
+    text = json.dumps(
+        {
+            "model": spec.to_data(),
+            "overrides": list(spec.overrides),
+            "facets": [[f.name, f.role, list(f.levels)] for f in scores.facets],
+            "scale": scores.scale,
+            "lower_is_better": scores.lower_is_better,
+            "replicates": scores.replicates,
+            "n_excluded": scores.n_excluded,
+            "mapping": [list(pair) for pair in scores.mapping],
+            "problems": [[p.severity, p.what, p.where, p.rows, p.remedy] for p in scores.problems],
+            "source": scores.source,
+        }
+    )
+    variables["table"] = ((), np.array(text, dtype=object))
+    merged = tree["constant_data"].to_dataset().assign(variables)
+    tree["constant_data"] = xr.DataTree(merged)
+
+
+def scores_from_dataset(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Scores]:
+    """Read back what :func:`scores_to_dataset` put there.
+
+    Raises
+    ------
+    DataError
+        Where the file holds no fit of bayesjudge.
+    """
+    from dataclasses import replace
+
+    if "constant_data" not in tree.children or "table" not in tree["constant_data"]:
+        raise DataError("the file is no saved fit", where, "Save one with fit.save(path)")
+    data = tree["constant_data"]
+    held = json.loads(str(data["table"].item()))
+    spec = replace(parse_model(held["model"], where), overrides=tuple(held["overrides"]))
+    facets = tuple(
+        Facet(name, role, tuple(levels), data[f"{name}_code"].to_numpy().astype(np.int64))
+        for name, role, levels in held["facets"]
+    )
+    scores = Scores(
+        score=data["score"].to_numpy(),
+        facets=facets,
+        human_score=data["human_score"].to_numpy() if "human_score" in data else None,
+        scale=None if held["scale"] is None else tuple(held["scale"]),
+        lower_is_better=held["lower_is_better"],
+        replicates=held["replicates"],
+        n_excluded=held["n_excluded"],
+        mapping=tuple((role, column) for role, column in held["mapping"]),
+        problems=tuple(Problem(*fields) for fields in held["problems"]),
+        source=held["source"],
+    )
+    return spec, scores
+
+
+def write_tree(tree: xr.DataTree, path: Path) -> Path:
+    """Write a DataTree as netCDF, whole or not at all.
+
+    Raises
+    ------
+    DataError
+        Where the folder does not exist or cannot be written to.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        tree.to_netcdf(partial, engine="h5netcdf")
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise DataError(f"the fit cannot be written: {error}", str(path)) from error
+    return path
+
+
+def read_tree(path: Path) -> xr.DataTree:
+    """Read a netCDF file into memory.
+
+    Raises
+    ------
+    DataError
+        Where the file is missing or is no netCDF file of groups.
+    """
+    import xarray as xr
+
+    if not path.is_file():
+        raise DataError("the file does not exist", str(path))
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as tree:
+            return tree.load()
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"the file cannot be read as a saved fit: {error}", str(path)) from error
