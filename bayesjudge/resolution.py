@@ -209,7 +209,7 @@ def resolve(
         else:
             candidates.append(_resolve_term(term, facets))
     kept, lost = identify(
-        tuple(_pattern(t) for t in candidates) + (_residual_pattern(len(scores)),),
+        (*(_pattern(t) for t in candidates), _residual_pattern(len(scores))),
         frozenset({"backbone", RESIDUAL}),
     )
     if {"backbone", RESIDUAL} & {u.name for u in lost}:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +94,7 @@ def write_tree(tree: xr.DataTree, path: Path) -> Path:
     partial = path.with_name(f".{path.name}.partial")
     try:
         tree.to_netcdf(partial, engine="h5netcdf")
-        os.replace(partial, path)
+        partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise DataError(f"the fit cannot be written: {error}", str(path)) from error

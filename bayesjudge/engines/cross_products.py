@@ -348,7 +348,7 @@ def _kron_basis(shape: tuple[int, ...], centred: tuple[bool, ...]) -> Floats:
     return basis
 
 
-def _by_index(term: ResolvedTerm, by: Ints | None, basis: Floats, offset: int) -> Ints:
+def _by_index(by: Ints | None, basis: Floats, offset: int) -> Ints:
     if by is None:
         return np.full(basis.shape[1], offset)
     # A by facet is never centred, so all levels of one coordinate share theirs.
@@ -357,7 +357,7 @@ def _by_index(term: ResolvedTerm, by: Ints | None, basis: Floats, offset: int) -
 
 def _dense_columns(term: ResolvedTerm, offset: int) -> Columns:
     basis = _kron_basis(term.shape, term.centred)
-    return Columns(term, basis, term.codes, _by_index(term, term.by_codes, basis, offset))
+    return Columns(term, basis, term.codes, _by_index(term.by_codes, basis, offset))
 
 
 def _block_columns(term: ResolvedTerm, facet: str, offset: int) -> Columns:
@@ -371,7 +371,7 @@ def _block_columns(term: ResolvedTerm, facet: str, offset: int) -> Columns:
     if term.by_codes is not None:
         by = np.moveaxis(term.by_codes.reshape(term.shape), axis, 0)[0].ravel()
     basis = _kron_basis(shape, centred)
-    return Columns(term, basis, local.astype(np.int64), _by_index(term, by, basis, offset))
+    return Columns(term, basis, local.astype(np.int64), _by_index(by, basis, offset))
 
 
 def _dense_rows(layout: Layout, rows: Ints) -> Floats:

@@ -140,6 +140,13 @@ def _parse_scale(data: Any, where: str, key: str) -> Scale:
 
 
 def parse_prior(data: Any, allowed: Mapping[str, int], where: str, key: str) -> Prior:
+    """Turn ``{distribution: numbers}`` into a :class:`Prior`.
+
+    Raises
+    ------
+    ModelError
+        Where the distribution is not among those allowed or its numbers are wrong.
+    """
     table = _table(data, where, key)
     if len(table) != 1 or next(iter(table)) not in allowed:
         raise ModelError(
