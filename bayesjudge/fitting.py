@@ -303,7 +303,9 @@ class Fit:
     def _paired(self, pairs: NDArray[np.int64]) -> PairedDifference:
         scores = self.scores
         panel = [f for f in scores.facets if f.role == "panel" and f.name != "backbone"]
-        cell = cell_keys([f.codes for f in panel], [f.n_levels for f in panel]) if panel else None
+        cell = (
+            cell_keys([f.codes for f in panel], [f.n_levels for f in panel])[0] if panel else None
+        )
         scenario = scores.codes("scenario") if scores.has("scenario") else None
         return paired_differences(
             scores.score, scores.codes("backbone"), scenario, cell, len(self.labels), pairs

@@ -77,7 +77,13 @@ def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
                 continue
             names.append(str(name))
             bulk.append(float(array_stats.ess(series, chain_axis=0, draw_axis=1, method="bulk")))
-            tail.append(float(array_stats.ess(series, chain_axis=0, draw_axis=1, method="tail")))
+            tail.append(
+                float(
+                    array_stats.ess(
+                        series, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95)
+                    )
+                )
+            )
             if not weighted:
                 r_hat.append(float(array_stats.rhat(series, chain_axis=0, draw_axis=1)))
     divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
