@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError, ModelError
-from bayesjudge.scores.nesting import nested_generation
 from bayesjudge.scores.identification import Pattern, Unidentified, identify
+from bayesjudge.scores.nesting import nested_generation
 from bayesjudge.scores.table import CANONICAL_FACETS, Facet, Scores
 from bayesjudge.spec import ModelSpec, Prior, Scale, Term
 
