@@ -178,7 +178,7 @@ def what_is_answered(fit: Fit, pool: int | None) -> dict[str, str]:
         if pool is None and any("scenario" in t.dims for t in fit.resolved.terms):
             about["scenarios"] = f"new scenarios like the table's {n}"
         elif pool is None:
-            about["scenarios"] = "no scenario effects could be told apart"
+            about["scenarios"] = "the model has no scenario effects on this table"
         elif pool == n:
             about["scenarios"] = f"the table's {n} scenarios only"
         else:
