@@ -132,7 +132,8 @@ class CrossProducts:
         """Floating-point operations of one evaluation, roughly."""
         p_, e, q, p = self.zx.shape
         s = self.zy.shape[0]
-        return p_ * (e * q * (q + p) + q**3 / 3 + q**2 * p + q * p**2) + s * q * (e + q) + p**3
+        blocks = p_ * (e * q * (q + p) + q**3 / 3 + q**2 * p + q * p**2)
+        return float(blocks + s * q * (e + q) + p**3)
 
 
 def contrasts(n: int) -> Floats:
@@ -342,9 +343,9 @@ def _facet_codes(resolved: Resolved, facet: str) -> tuple[Ints, int]:
 
 
 def _kron_basis(shape: tuple[int, ...], centred: tuple[bool, ...]) -> Floats:
-    basis = np.ones((1, 1))
+    basis: Floats = np.ones((1, 1))
     for size, zero in zip(shape, centred, strict=True):
-        basis = np.kron(basis, contrasts(size) if zero else np.eye(size))
+        basis = np.asarray(np.kron(basis, contrasts(size) if zero else np.eye(size)))
     return basis
 
 

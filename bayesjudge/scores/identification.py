@@ -142,8 +142,10 @@ def _trace_of_counts(u: Pattern, v: Pattern) -> float:
     n = float(u.codes.size)
     joint = np.unique(u.codes * np.int64(np.prod(v.shape)) + v.codes, return_counts=True)[1]
     n_u, n_v = _counts(u), _counts(v)
+    together = float(np.sum(joint.astype(float) ** 2))
     both = float(np.sum(n_u[u.codes] * n_v[v.codes]))
-    return float(np.sum(joint.astype(float) ** 2)) - 2 * both / n + (n_u @ n_u) * (n_v @ n_v) / n**2
+    apart = float(n_u @ n_u) * float(n_v @ n_v)
+    return together - 2 * both / n + apart / n**2
 
 
 def _trace_centred_by_free(u: Pattern, v: Pattern) -> float:
