@@ -335,11 +335,9 @@ def _nested(inner: Ints, outer: Ints) -> bool:
 
 
 def _facet_codes(resolved: Resolved, facet: str) -> tuple[Ints, int]:
-    for term in resolved.terms:
-        if facet in term.dims:
-            axis = term.dims.index(facet)
-            return np.unravel_index(term.codes, term.shape)[axis], term.shape[axis]
-    raise KeyError(facet)
+    term = next(t for t in resolved.terms if facet in t.dims)
+    axis = term.dims.index(facet)
+    return np.unravel_index(term.codes, term.shape)[axis], term.shape[axis]
 
 
 def _kron_basis(shape: tuple[int, ...], centred: tuple[bool, ...]) -> Floats:
