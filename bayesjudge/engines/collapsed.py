@@ -137,7 +137,10 @@ def named_scales(
 
 @jax.jit
 def _draw_all(keys: Array, sd: Array, noise: Array, m: Moments) -> tuple[Array, Array]:
-    return jax.lax.map(lambda args: draw_effects(args[0], args[1], args[2], m), (keys, sd, noise))
+    dense, block = jax.lax.map(
+        lambda args: draw_effects(args[0], args[1], args[2], m), (keys, sd, noise)
+    )
+    return dense, block
 
 
 def _effects_of_coordinates(

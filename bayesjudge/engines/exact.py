@@ -248,11 +248,11 @@ def _final_draws(
 
 def smooth_weights(log_ratio: Floats) -> tuple[Floats, float]:
     """Return Pareto-smoothed, normalized log weights and the Pareto k (ArviZ)."""
-    from arviz_stats.base import array_stats
+    from arviz_stats import base
 
     # ArviZ takes minus the log ratio, as leave-one-out does.
     finite = np.maximum(log_ratio, np.max(log_ratio) - 700.0)
-    log_weight, pareto_k = cast(Any, array_stats).psislw(-finite)
+    log_weight, pareto_k = cast(Any, base).array_stats.psislw(-finite)
     return log_weight - logsumexp(log_weight), float(pareto_k)
 
 

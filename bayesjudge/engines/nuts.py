@@ -111,7 +111,7 @@ def sample_unit_effects(term: ResolvedTerm) -> Array:
         return numpyro.sample(name, unit)
     centred = dist.ZeroSumNormal(1.0, tuple(term.shape[a] for a in zeros))
     unit = centred.expand([term.shape[a] for a in free]).to_event(len(free))
-    return jnp.transpose(numpyro.sample(name, unit), np.argsort([*free, *zeros]))
+    return jnp.transpose(numpyro.sample(name, unit), np.argsort([*free, *zeros]).tolist())
 
 
 @lru_cache(maxsize=8)
@@ -161,7 +161,7 @@ _STATS = ("diverging", "num_steps", "accept_prob", "potential_energy", "energy")
 def _run(mcmc: MCMC, settings: Settings, *args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     key = jax.random.key(settings.random_seed)
     mcmc.run(key, *args, extra_fields=_STATS)
-    samples = jax.block_until_ready(mcmc.get_samples(group_by_chain=True))
+    samples = mcmc.get_samples(group_by_chain=True)
     stats = mcmc.get_extra_fields(group_by_chain=True)
     return samples, {
         "diverging": np.asarray(stats["diverging"], bool),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -196,8 +196,8 @@ def choose_frame(sites: tuple[ScaleSite, ...], data: Data) -> tuple[Frame, Data]
         centring.append(jnp.asarray(share))
     data = data._replace(centring=tuple(centring))
     # In centred coordinates the density has no mode unless the spreads are held.
-    start = _recentred(sites, {k: jnp.asarray(v) for k, v in values.items()}, data)
-    mode = _mode(evaluate, start, spreads, data)
+    start_centred = _recentred(sites, {k: jnp.asarray(v) for k, v in values.items()}, data)
+    mode = _mode(evaluate, start_centred, spreads, data)
     curvature = _curvature(evaluate, mode, data)
     widths = {k: np.full(np.shape(v), spread_sds.get(k, np.inf)) for k, v in values.items()}
     width = np.asarray(ravel_pytree(widths)[0])[spreads]
@@ -288,7 +288,9 @@ def _mode(
 
     near = minimize(objective, start[free], jac=True, method="L-BFGS-B").x
     options = {"gtol": 1e-3, "maxiter": 50}
-    found = minimize(objective, near, jac=True, hess=hessian, method="trust-exact", options=options)
+    found = cast(Any, minimize)(
+        objective, near, jac=True, hess=hessian, method="trust-exact", options=options
+    )
     return whole(found.x)
 
 
@@ -326,7 +328,8 @@ def _constrain_point(sites: tuple[ScaleSite, ...]) -> Callable[..., dict[str, Ar
         scales_model(sites, data)
 
     def named(values: dict[str, Array], data: Data) -> dict[str, Array]:
-        return constrain_fn(model, (data,), {}, values, return_deterministic=True)
+        named = constrain_fn(model, (data,), {}, values, return_deterministic=True)
+        return dict(named)
 
     return named
 
