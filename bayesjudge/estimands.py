@@ -22,11 +22,14 @@ class ScenarioTerm:
         Effects averaged over the table's scenarios and the panel.
     sd : (n_draws, B) or (n_draws, 1) float array
         Of that average for one scenario, over scenarios; zero for a term
-        that sums to zero over a panel facet.
+        that sums to zero over another panel facet.
+    centred : bool
+        Whether the effects of a scenario sum to zero over backbones.
     """
 
     observed: Floats
     sd: Floats
+    centred: bool = False
 
 
 def finite_scenario_means(
@@ -65,6 +68,9 @@ def finite_scenario_means(
     for term in terms:
         total = total + term.observed * (n_scenarios / pool)
         if rest:
-            new = rng.standard_normal(term.sd.shape) * term.sd / np.sqrt(rest)
+            unit = rng.standard_normal(term.sd.shape)
+            if term.centred:
+                unit = unit - unit.mean(axis=1, keepdims=True)
+            new = unit * term.sd / np.sqrt(rest)
             total = total + new * (rest / pool)
     return total

@@ -105,7 +105,9 @@ class Fit:
         means = self._flat("backbone_mean")
         if scenario_pool is None:
             return means
-        terms = [t for t in self.resolved.terms if "scenario" in t.dims]
+        # Over judges not in the panel the effects of a scenario average to zero.
+        known = {*self.resolved.panel, "scenario"}
+        terms = [t for t in self.resolved.terms if "scenario" in t.dims and set(t.dims) <= known]
         if not terms:
             raise ModelError(
                 "the fit has no scenario effects",
@@ -296,9 +298,11 @@ class Fit:
             for dim, n in zip(term.dims, term.shape, strict=True)
             if dim not in ("backbone", "scenario")
         ]
-        scale = 0.0 if any(term.centred) else 1.0 / np.sqrt(np.prod(others))
+        zeros = {dim for dim, centred in zip(term.dims, term.centred, strict=True) if centred}
+        scale = 0.0 if zeros - {"backbone"} else 1.0 / np.sqrt(np.prod(others))
         width = len(self.labels) if "backbone" in term.dims else 1
-        return ScenarioTerm(observed, np.broadcast_to(sd * scale, (len(effect), width)))
+        sds = np.broadcast_to(sd * scale, (len(effect), width))
+        return ScenarioTerm(observed, sds, centred="backbone" in zeros)
 
     def _paired(self, pairs: NDArray[np.int64]) -> PairedDifference:
         scores = self.scores

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError, ModelError
 from bayesjudge.scores.identification import Pattern, Unidentified, identify
-from bayesjudge.scores.nesting import nested_generation
+from bayesjudge.scores.nesting import GENERATION_OF, nested_generation
 from bayesjudge.scores.table import CANONICAL_FACETS, Facet, Scores
 from bayesjudge.spec import ModelSpec, Prior, Scale, Term
 
@@ -143,7 +143,10 @@ def response_unit(score: NDArray[np.float64], scale: tuple[float, float] | None)
     """Return u: a quarter of the scale, else the sd to one significant digit."""
     if scale is not None:
         return (scale[1] - scale[0]) / 4
-    sd = float(np.std(score, ddof=1)) if score.size > 1 else 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        sd = float(np.std(score, ddof=1)) if score.size > 1 else 0.0
+    if not math.isfinite(sd):
+        return math.inf
     if sd <= 1e-12 * max(1.0, float(np.max(np.abs(score)))):
         return 1.0
     return _round_to(sd, _leading_digit(sd))
@@ -194,7 +197,10 @@ def resolve(
     if unit is None:
         unit = response_unit(scores.score, scores.scale)
     if not (math.isfinite(unit) and unit > 0):
-        raise ModelError(f"the unit is {unit!r}", remedy="It must be positive and finite")
+        raise ModelError(
+            f"the unit is {unit!r}",
+            remedy="It must be positive and finite: give unit, or scores of a smaller size",
+        )
     if location is None:
         location = response_location(scores.score, scores.scale, unit)
     if not math.isfinite(location):
@@ -205,7 +211,7 @@ def resolve(
     for term in (*spec.terms, *_terms_of_user_facets(spec, scores)):
         reason = _absence(term, facets)
         if reason:
-            dropped.append(Dropped(term.name, reason))
+            dropped.append(Dropped(":".join(_dims(term, facets)), reason))
         else:
             candidates.append(_resolve_term(term, facets))
     kept, lost = identify(
@@ -222,7 +228,7 @@ def resolve(
     dropped += [Dropped(u.name, _confounded(u)) for u in lost]
     terms = tuple(t for t in candidates if t.name in kept)
     residual, residual_by, residual_labels = _resolve_residual(spec, facets)
-    used = {name for term in terms for name in term.dims}
+    used = {name for term in terms for name in (*term.dims, term.scale.by)} | {residual.by}
     by_role = {f.name: f.role for f in scores.facets}
     return Resolved(
         spec=spec,
@@ -261,7 +267,7 @@ def _facets_with_nesting(scores: Scores) -> dict[str, Facet]:
     codes = nested_generation(scores)
     if codes is not None:
         first = np.unique(codes, return_index=True)[1]
-        owners = [n for n in ("scenario", "backbone", "generation") if n in facets]
+        owners = [n for n in (*GENERATION_OF, "generation") if n in facets]
         columns = [np.asarray(facets[n].levels, object)[facets[n].codes[first]] for n in owners]
         labels = tuple(" | ".join(parts) for parts in zip(*columns, strict=True))
         facets["generation"] = replace(facets["generation"], levels=labels, codes=codes)
@@ -288,9 +294,13 @@ def _absence(term: Term, facets: dict[str, Facet]) -> str:
     return f"{single[0]} has one level" if single else ""
 
 
-def _resolve_term(term: Term, facets: dict[str, Facet]) -> ResolvedTerm:
+def _dims(term: Term, facets: dict[str, Facet]) -> tuple[str, ...]:
     users = tuple(f for f in facets if f not in CANONICAL_FACETS)
-    dims = canonical_order(term.facets, users)
+    return canonical_order(term.facets, users)
+
+
+def _resolve_term(term: Term, facets: dict[str, Facet]) -> ResolvedTerm:
+    dims = _dims(term, facets)
     shape = tuple(facets[d].n_levels for d in dims)
     codes = np.ravel_multi_index(tuple(facets[d].codes for d in dims), shape).astype(np.int64)
     zeros = term.sum_to_zero

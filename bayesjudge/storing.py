@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,10 +58,19 @@ def scores_from_dataset(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Score
     DataError
         Where the file holds no fit of bayesjudge.
     """
-    from dataclasses import replace
-
     if "constant_data" not in tree.children or "table" not in tree["constant_data"]:
         raise DataError("the file is no saved fit", where, "Save one with fit.save(path)")
+    if "posterior" not in tree.children or "bayesjudge" not in tree.attrs:
+        raise DataError("the saved fit lacks its posterior or its settings", where, "Fit again")
+    try:
+        return _scores_from_text(tree, where)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"the saved fit is damaged, or of another version: {error!r}", where, "Fit again"
+        ) from error
+
+
+def _scores_from_text(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Scores]:
     data = tree["constant_data"]
     held = json.loads(str(data["table"].item()))
     spec = replace(parse_model(held["model"], where), overrides=tuple(held["overrides"]))

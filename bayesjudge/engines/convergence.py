@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,8 +59,6 @@ def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
     panel : tuple of str
         Panel facets; quantities over other dims are not checked one by one.
     """
-    from arviz_stats.base import array_stats
-
     stats = tree["sample_stats"]
     weighted = "pareto_k" in stats.attrs
     allowed = {"chain", "draw", "backbone", *panel}
@@ -76,19 +75,14 @@ def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
             if np.ptp(series) <= 1e-12 * max(1.0, float(np.abs(series).max())):
                 continue
             names.append(str(name))
-            bulk.append(float(array_stats.ess(series, chain_axis=0, draw_axis=1, method="bulk")))
-            tail.append(
-                float(
-                    array_stats.ess(
-                        series, chain_axis=0, draw_axis=1, method="tail", prob=(0.05, 0.95)
-                    )
-                )
-            )
+            bulk.append(_statistic("ess", series, method="bulk"))
+            tail.append(_statistic("ess", series, method="tail", prob=(0.05, 0.95)))
             if not weighted:
-                r_hat.append(float(array_stats.rhat(series, chain_axis=0, draw_axis=1)))
+                r_hat.append(_statistic("rhat", series))
     divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
-    r_hat_max = max(r_hat, default=None)
-    bulk_min, tail_min = min(bulk, default=np.inf), min(tail, default=np.inf)
+    # NumPy's maximum of a nan is nan, Python's depends on the order.
+    r_hat_max = float(np.max(r_hat)) if r_hat else None
+    bulk_min, tail_min = float(np.min([np.inf, *bulk])), float(np.min([np.inf, *tail]))
     pareto_k = float(stats.attrs["pareto_k"]) if weighted else None
     if weighted:
         kish = float(stats.attrs["kish_ess"])
@@ -98,6 +92,14 @@ def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
     return Diagnostics(
         r_hat_max, bulk_min, tail_min, divergences, pareto_k, not reasons, worst, reasons
     )
+
+
+def _statistic(name: str, series: NDArray[np.float64], **options: Any) -> float:
+    from arviz_stats import base
+
+    # arviz-stats has no types.
+    array_stats: Any = vars(base)["array_stats"]
+    return float(getattr(array_stats, name)(series, chain_axis=0, draw_axis=1, **options))
 
 
 def _reasons(

@@ -132,7 +132,8 @@ class CrossProducts:
         """Floating-point operations of one evaluation, roughly."""
         p_, e, q, p = self.zx.shape
         s = self.zy.shape[0]
-        return p_ * (e * q * (q + p) + q**3 / 3 + q**2 * p + q * p**2) + s * q * (e + q) + p**3
+        blocks = p_ * (e * q * (q + p) + q**3 / 3 + q**2 * p + q * p**2)
+        return float(blocks + s * q * (e + q) + p**3)
 
 
 def contrasts(n: int) -> Floats:
@@ -334,17 +335,15 @@ def _nested(inner: Ints, outer: Ints) -> bool:
 
 
 def _facet_codes(resolved: Resolved, facet: str) -> tuple[Ints, int]:
-    for term in resolved.terms:
-        if facet in term.dims:
-            axis = term.dims.index(facet)
-            return np.unravel_index(term.codes, term.shape)[axis], term.shape[axis]
-    raise KeyError(facet)
+    term = next(t for t in resolved.terms if facet in t.dims)
+    axis = term.dims.index(facet)
+    return np.unravel_index(term.codes, term.shape)[axis], term.shape[axis]
 
 
 def _kron_basis(shape: tuple[int, ...], centred: tuple[bool, ...]) -> Floats:
-    basis = np.ones((1, 1))
+    basis: Floats = np.ones((1, 1))
     for size, zero in zip(shape, centred, strict=True):
-        basis = np.kron(basis, contrasts(size) if zero else np.eye(size))
+        basis = np.asarray(np.kron(basis, contrasts(size) if zero else np.eye(size)))
     return basis
 
 

@@ -33,10 +33,11 @@ from bayesjudge.resolution import Resolved
 type Floats = NDArray[np.float64]
 
 # Tails of the proposal, and how much wider than the draws so far it is made.
-_DEGREES_OF_FREEDOM = 9.0
+_DEGREES_OF_FREEDOM = 7.0
 _INFLATION = 1.1
 
 _ADAPTING_ROUNDS = 5
+_ATTEMPTS = 2
 _ADAPTING_DRAWS = 3000
 _BATCH = 1000
 _FIRST_DRAWS = 16_000
@@ -143,10 +144,14 @@ def _sample_scales(collapsed: Collapsed, settings: Settings) -> Draws:
         return replace(draws, method="conjugate")
     rng = np.random.default_rng(settings.random_seed)
     target, proposal = _start(collapsed)
-    proposal = _adapt(rng, target, proposal)
-    y, log_weight, pareto_k = _final_draws(rng, target, proposal)
-    ess = kish_ess(log_weight)
-    if not (pareto_k <= PARETO_K_LIMIT and ess >= ESS_LIMIT):
+    rounds = Rounds((), (), ())
+    for _ in range(_ATTEMPTS):
+        rounds, proposal = _adapt(rng, target, rounds, proposal)
+        y, log_weight, pareto_k = _final_draws(rng, target, proposal)
+        ess = kish_ess(log_weight)
+        if pareto_k <= PARETO_K_LIMIT and ess >= ESS_LIMIT:
+            break
+    else:
         return sample_collapsed(collapsed, settings)
     chosen = _resample(rng, log_weight, settings.chains * settings.draws)
     x = target.coordinates(y[chosen])
@@ -184,19 +189,30 @@ def _signed(sites: tuple[ScaleSite, ...]) -> NDArray[np.bool_]:
     return np.asarray(ravel_pytree(flags)[0]) > 0.5
 
 
-def _adapt(rng: np.random.Generator, target: Target, proposal: Proposal) -> Proposal:
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """All proposals so far, their draws and the target's log density there."""
+
+    proposals: tuple[Proposal, ...]
+    draws: tuple[Floats, ...]
+    log_density: tuple[Floats, ...]
+
+
+def _adapt(
+    rng: np.random.Generator, target: Target, rounds: Rounds, proposal: Proposal
+) -> tuple[Rounds, Proposal]:
     """Fit the proposal's mean and covariance to all weighted draws so far, in rounds."""
-    proposals: list[Proposal] = []
-    ys, targets = [], []
     d = proposal.mean.size
     for _ in range(_ADAPTING_ROUNDS):
         y = proposal.draw(rng, _ADAPTING_DRAWS)
-        proposals.append(proposal)
-        ys.append(y)
-        targets.append(target.log_density(y))
-        every = np.vstack(ys)
-        mixture = logsumexp([p.log_density(every) for p in proposals], axis=0)
-        log_weight = np.concatenate(targets) - mixture
+        rounds = Rounds(
+            (*rounds.proposals, proposal),
+            (*rounds.draws, y),
+            (*rounds.log_density, target.log_density(y)),
+        )
+        every = np.vstack(rounds.draws)
+        mixture = logsumexp([p.log_density(every) for p in rounds.proposals], axis=0)
+        log_weight = np.concatenate(rounds.log_density) - mixture
         weight = np.exp(log_weight - logsumexp(log_weight))
         # A handful of large weights must not decide the shape.
         weight = np.minimum(weight, np.partition(weight, -20)[-20])
@@ -205,13 +221,12 @@ def _adapt(rng: np.random.Generator, target: Target, proposal: Proposal) -> Prop
         mean[target.mirrored] = 0.0
         centred = every - mean
         covariance = centred.T @ (centred * weight[:, None])
-        ess = 1.0 / np.sum(weight**2)
-        trust = ess / (ess + 2 * d)
+        trust = 1.0 / (1.0 + 2 * d * np.sum(weight**2))
         old = proposal.factor @ proposal.factor.T
         covariance = trust * _INFLATION * covariance + (1 - trust) * old
         mean = trust * mean + (1 - trust) * proposal.mean
         proposal = Proposal(mean, np.linalg.cholesky(covariance))
-    return proposal
+    return rounds, proposal
 
 
 def _final_draws(

@@ -104,12 +104,28 @@ def identify(
             break
         free = [i for i in involved if names[i] not in protected] or involved
         worst = max(free, key=lambda i: (patterns[i].order, i))
-        others = tuple(names[i] for i in involved if i != worst)
-        dropped.append(Unidentified(names[worst], others))
+        rivals = _rivals(g, worst, [i for i in involved if i != worst], patterns)
+        dropped.append(Unidentified(names[worst], tuple(names[i] for i in rivals)))
         if names[worst] in protected:
             break
         alive.remove(worst)
     return tuple(names[i] for i in alive), tuple(dropped)
+
+
+def _rivals(
+    g: NDArray[np.float64], worst: int, others: list[int], patterns: tuple[Pattern, ...]
+) -> list[int]:
+    """Return a smallest set of terms that one term cannot be told from.
+
+    Several confoundings share one null space: terms that this one does not
+    need for its own are left out, those of the highest order first.
+    """
+    needed = list(others)
+    for other in sorted(others, key=lambda i: (patterns[i].order, i), reverse=True):
+        fewer = [i for i in needed if i != other]
+        if _null_loadings(g[np.ix_([worst, *fewer], [worst, *fewer])])[0] > _INVOLVED:
+            needed = fewer
+    return needed
 
 
 def _null_loadings(g: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -142,8 +158,10 @@ def _trace_of_counts(u: Pattern, v: Pattern) -> float:
     n = float(u.codes.size)
     joint = np.unique(u.codes * np.int64(np.prod(v.shape)) + v.codes, return_counts=True)[1]
     n_u, n_v = _counts(u), _counts(v)
+    together = float(np.sum(joint.astype(float) ** 2))
     both = float(np.sum(n_u[u.codes] * n_v[v.codes]))
-    return float(np.sum(joint.astype(float) ** 2)) - 2 * both / n + (n_u @ n_u) * (n_v @ n_v) / n**2
+    apart = float(n_u @ n_u) * float(n_v @ n_v)
+    return together - 2 * both / n + apart / n**2
 
 
 def _trace_centred_by_free(u: Pattern, v: Pattern) -> float:

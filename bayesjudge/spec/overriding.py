@@ -55,7 +55,10 @@ def override_prior(spec: ModelSpec, text: str) -> ModelSpec:
             raise ModelError(f"family {spec.family!r} has no residual scale", where)
         residual = _override_scale(spec.residual, parts[2:], prior_text, where)
         return replace(spec, residual=residual, overrides=overrides)
-    term = spec.term(parts[0])
+    try:
+        term = spec.term(parts[0])
+    except ModelError as error:
+        raise ModelError(error.what, where, error.remedy) from error
     changed = replace(term, scale=_override_scale(term.scale, parts[2:], prior_text, where))
     terms = tuple(changed if t is term else t for t in spec.terms)
     return replace(spec, terms=terms, overrides=overrides)

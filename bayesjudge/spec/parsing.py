@@ -96,7 +96,9 @@ def _parse_terms(data: Any, where: str) -> tuple[Term, ...]:
 def _parse_term(data: Any, where: str, key: str) -> Term:
     table = _table(data, where, key)
     _check_keys(table, ("facets", "scale", "sum_to_zero"), ("facets", "scale"), where, key)
-    facets = tuple(_text(f, where, f"{key}.facets") for f in _array(table["facets"], where, key))
+    facets = tuple(
+        _text(f, where, f"{key}.facets") for f in _array(table["facets"], where, f"{key}.facets")
+    )
     if not facets or len(set(facets)) != len(facets):
         raise ModelError(f"{key}.facets must name each facet once, at least one", where)
     scale = _parse_scale(table["scale"], where, f"{key}.scale")
@@ -122,6 +124,9 @@ def _parse_term(data: Any, where: str, key: str) -> Term:
                 where,
                 f"Allowed are facets of the term that are not its `by`: {', '.join(allowed)}",
             )
+    if len(set(zeros)) != len(zeros):
+        twice = next(name for name in zeros if zeros.count(name) > 1)
+        raise ModelError(f"{key}.sum_to_zero names {twice!r} twice", where, "Name it once")
     return Term(facets, scale, zeros)
 
 
@@ -129,7 +134,7 @@ def _parse_scale(data: Any, where: str, key: str) -> Scale:
     if data == "flat":
         return Scale(Prior("fixed", (FLAT_SCALE,)))
     table = _table(data, where, key)
-    if "by" not in table:
+    if not {"by", "center", "spread"} & set(table):
         return Scale(parse_prior(table, SCALE_PRIORS, where, key))
     _check_keys(table, ("by", "center", "spread"), ("by", "center", "spread"), where, key)
     return Scale(
