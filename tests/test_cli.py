@@ -350,3 +350,24 @@ def test_demo_says_that_it_is_simulated(monkeypatch, model):
     assert found["meta"]["simulated"] is True
     assert len(found["leaderboard"]) == 5
     assert pd.read_json(io.StringIO(json.dumps(found["leaderboard"]))).shape[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "meaning"),
+    [
+        (["--finite-scenarios"], "the table's 4 scenarios only"),
+        (["--scenario-pool", 9], "a pool of 9 scenarios, of which the table holds 4"),
+        ([], "new scenarios like the table's 4"),
+    ],
+)
+def test_the_question_about_scenarios_is_named(ranked, words, meaning):
+    fit = ranked[1] / "posterior.nc"
+    result = run("rank", fit, "--json", "--allow-unconverged", *words)
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["meta"]["question"]["scenarios"] == meaning
+
+
+def test_a_pool_smaller_than_the_table_is_refused(ranked):
+    result = run("rank", ranked[1] / "posterior.nc", "--scenario-pool", 3)
+    assert result.exit_code == 2
+    assert "smaller than" in result.stderr
