@@ -1,0 +1,59 @@
+"""The package and its help come up without anything heavy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("jax", "numpyro", "pymc", "arviz", "xarray", "matplotlib", "pandas", "scipy")
+
+REPORT = "import json; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
+
+
+def modules_after(code):
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\n{REPORT}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+HELP = """
+sys.argv = ['bayesjudge', {words}'--help']
+from bayesjudge.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import bayesjudge; bayesjudge.__version__",
+        HELP.format(words=""),
+        HELP.format(words="'rank',"),
+    ],
+    ids=["import", "help", "help of rank"],
+)
+def test_nothing_heavy_is_loaded(code):
+    loaded = [name for name in modules_after(code) if name.startswith(HEAVY)]
+    assert not loaded
+
+
+def test_every_exported_name_is_there():
+    modules_after("import bayesjudge as bj\nfor name in bj.__all__: assert getattr(bj, name)")
+
+
+def test_help_takes_under_half_a_second_of_processor():
+    code = HELP.format(words="") + "\nimport time\nprint(time.process_time())"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout.splitlines()[-1]) < 0.5
