@@ -69,7 +69,10 @@ class Draws:
     seconds : float
         Wall time from moments to draws.
     method : str
-        What ran: ``nuts`` (effects sampled), ``collapsed nuts`` or ``importance``.
+        What ran: ``nuts`` (effects sampled), ``collapsed nuts``,
+        ``importance`` or ``conjugate`` (no scale to sample).
+    pareto_k, kish_ess : float or None
+        Of importance weights; None for Markov chains.
     """
 
     scales: dict[str, NDArray[np.float64]]
@@ -79,6 +82,8 @@ class Draws:
     sample_stats: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     seconds: float = 0.0
     method: str = "nuts"
+    pareto_k: float | None = None
+    kish_ess: float | None = None
 
 
 class Engine(Protocol):

@@ -1,0 +1,17 @@
+"""The command line: one thin face over the library."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run ``bayesjudge``."""
+    import sys
+
+    from bayesjudge.cli.app import app
+
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            # Labels of any script must not stop a terminal that knows fewer.
+            reconfigure(errors="backslashreplace")
+    app()

@@ -1,0 +1,103 @@
+"""What is said beside the results: on stderr, safe to show, with an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from bayesjudge.errors import BayesjudgeError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from bayesjudge.scores import Problem
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+_PATIENCE = 2.0
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Turn errors into one message on stderr and an exit code."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        # Whoever read has gone; what is still in the buffer must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(BROKEN_PIPE) from error
+    except BayesjudgeError as error:
+        say(f"error: {error}")
+        raise typer.Exit(2 if isinstance(error, UsageError) else 1) from error
+    except KeyboardInterrupt as error:
+        raise typer.Exit(INTERRUPTED) from error
+
+
+def say(text: str) -> None:
+    """Write lines to stderr, control characters made visible."""
+    from bayesjudge.report.text import visible
+
+    for line in text.split("\n"):
+        typer.echo(visible(line), err=True)
+
+
+def say_notes(lines: Iterable[str], quiet: bool, level: str | None = None) -> None:
+    """Write notes, unless quiet; each with the level it is about."""
+    if not quiet:
+        for line in lines:
+            say(f"{_about(level)}{line}")
+
+
+def say_problems(problems: Iterable[Problem], quiet: bool, level: str | None = None) -> None:
+    """Write findings; when quiet, warnings and errors only."""
+    for problem in problems:
+        if not (quiet and problem.severity == "note"):
+            say(f"{_about(level)}{problem.severity}: {problem}")
+
+
+def print_json(obj: object) -> None:
+    """Write one JSON object to stdout, as UTF-8."""
+    from bayesjudge.report.json_text import to_json
+
+    typer.echo((to_json(obj) + "\n").encode(), nl=False)
+
+
+def print_tables(*tables: RenderableType) -> None:
+    """Draw tables on stdout."""
+    from rich.console import Console
+
+    console = Console(emoji=False, markup=False, highlight=False)
+    for table in tables:
+        console.print(table)
+
+
+@contextmanager
+def working(what: str, shown: bool) -> Iterator[None]:
+    """Show on a terminal's stderr that something takes its time."""
+    if not shown or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from bayesjudge.report.text import visible
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    started = time.perf_counter()
+    with Progress(*columns, console=Console(stderr=True, emoji=False), transient=True) as progress:
+        progress.add_task(visible(what), total=None)
+        yield
+    if time.perf_counter() - started > _PATIENCE:
+        say(f"{what}: {time.perf_counter() - started:.1f} s")
+
+
+def _about(level: str | None) -> str:
+    return "" if level is None else f"[{level}] "

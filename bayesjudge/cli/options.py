@@ -1,0 +1,237 @@
+"""Options that several commands share, and what they come to."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from bayesjudge.errors import UsageError
+
+_TABLE = "The table"
+_FIT = "The fit"
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A file (CSV, JSONL, Parquet), a glob, or a folder.",
+        show_default=False,
+    ),
+]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="ROLE=COLUMN",
+        help="Which column serves as what.",
+        rich_help_panel=_TABLE,
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", metavar="COL=LABEL", help="Rows to keep.", rich_help_panel=_TABLE),
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="COL",
+        help="Answer once for each label of a column.",
+        rich_help_panel=_TABLE,
+    ),
+]
+FacetOption = Annotated[
+    list[str] | None,
+    typer.Option("--facet", metavar="NAME", help="A panel facet to add.", rich_help_panel=_TABLE),
+]
+RandomOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--random",
+        metavar="NAME",
+        help="A random facet to add; or judge or language, to ask about new ones.",
+        rich_help_panel=_TABLE,
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="COL", help="A column to disregard.", rich_help_panel=_TABLE),
+]
+ScaleOption = Annotated[
+    tuple[float, float] | None,
+    typer.Option("--scale", metavar="LO HI", help="What scores can be.", rich_help_panel=_TABLE),
+]
+LowerIsBetter = Annotated[
+    bool, typer.Option("--lower-is-better", help="Rank 1 is the lowest.", rich_help_panel=_TABLE)
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing", metavar="VALUE", help="Stands for no score, as -1.", rich_help_panel=_TABLE
+    ),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Rows left out are errors.", rich_help_panel=_TABLE)
+]
+Replicates = Annotated[
+    bool,
+    typer.Option(
+        "--replicates", help="Rows of one cell are repeated calls.", rich_help_panel=_TABLE
+    ),
+]
+Draws = Annotated[
+    int | None,
+    typer.Option("--draws", help="Draws a chain (1000).", rich_help_panel=_FIT),
+]
+Tune = Annotated[
+    int | None,
+    typer.Option("--tune", help="Draws discarded first (500).", rich_help_panel=_FIT),
+]
+Chains = Annotated[int | None, typer.Option("--chains", help="(4)", rich_help_panel=_FIT)]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="Of random numbers (0).", rich_help_panel=_FIT)
+]
+AllowUnconverged = Annotated[
+    bool,
+    typer.Option("--allow-unconverged", help="Exit 0 even so; the leaderboard still says it."),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+Out = Annotated[
+    str | None,
+    typer.Option("--out", metavar="DIR", help="A folder for tables, report and posterior."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Only warnings and errors on stderr.")]
+
+
+@dataclass(frozen=True)
+class ReadingOptions:
+    """How a table is to be read, as it was given."""
+
+    column: Sequence[str] | None = None
+    where: Sequence[str] | None = None
+    facet: Sequence[str] | None = None
+    random: Sequence[str] | None = None
+    ignore: Sequence[str] | None = None
+    scale: tuple[float, float] | None = None
+    lower_is_better: bool = False
+    missing: Sequence[str] | None = None
+    strict: bool = False
+    replicates: bool = False
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the arguments of ``bayesjudge.read_scores``.
+
+        Raises
+        ------
+        UsageError
+            Where a pair lacks its ``=``.
+        """
+        return {
+            "columns": [_pair(text, "--column", "ROLE=COLUMN") for text in self.column or ()],
+            "where": [_pair(text, "--where", "COL=LABEL") for text in self.where or ()],
+            "facets": tuple(self.facet or ()),
+            "random": tuple(self.random or ()),
+            "ignore": tuple(self.ignore or ()),
+            "scale": self.scale,
+            "lower_is_better": self.lower_is_better,
+            "missing": tuple(self.missing or ()),
+            "strict": self.strict,
+            "replicates": self.replicates,
+        }
+
+    def arguments(self) -> list[str]:
+        """Return the options as they are typed."""
+        return arguments_of(vars(self))
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """How a model is fitted; None leaves the library's default."""
+
+    model: str | None = None
+    prior: Sequence[str] | None = None
+    engine: str | None = None
+    draws: int | None = None
+    tune: int | None = None
+    chains: int | None = None
+    target_accept: float | None = None
+    seed: int | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return what was given of the engine's settings."""
+        given = {
+            "draws": self.draws,
+            "tune": self.tune,
+            "chains": self.chains,
+            "target_accept": self.target_accept,
+            "random_seed": self.seed,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def arguments(self) -> list[str]:
+        """Return the options as they are typed."""
+        return arguments_of(vars(self))
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where results go, and how much is said."""
+
+    json: bool = False
+    out: str | None = None
+    quiet: bool = False
+    allow_unconverged: bool = False
+
+
+def arguments_of(values: dict[str, Any]) -> list[str]:
+    """Return options as they are typed; what was not given is left out."""
+    typed: list[str] = []
+    for name, value in values.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is None or value is False:
+            continue
+        if value is True:
+            typed.append(option)
+        elif isinstance(value, tuple):
+            typed += [option, *(repr(number) for number in value)]
+        elif isinstance(value, list):
+            typed += [part for item in value for part in (option, item)]
+        else:
+            typed += [option, str(value)]
+    return typed
+
+
+def command_line(*words: str) -> str:
+    """Return a command as a shell takes it."""
+    return shlex.join(("bayesjudge", *words))
+
+
+def _pair(text: str, option: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"{text!r} is not of the form {form}", option, f"Write {option} {form}")
+    return name, value
+
+
+def number_pairs(texts: Sequence[str] | None, option: str, form: str) -> dict[str, list[float]]:
+    """Read options such as ``judge=0.7`` or ``residual=0.5,0.9``.
+
+    Raises
+    ------
+    UsageError
+        Where one has another form, or a name occurs twice.
+    """
+    pairs: dict[str, list[float]] = {}
+    for text in texts or ():
+        name, value = _pair(text, option, form)
+        if name in pairs:
+            raise UsageError(f"{name!r} is given twice", option, "Give it once")
+        try:
+            pairs[name] = [float(number) for number in value.split(",")]
+        except ValueError as error:
+            raise UsageError(f"{value!r} is not a number", f"{option} {text}") from error
+    return pairs

@@ -1,0 +1,188 @@
+"""NUTS on JAX.
+
+Gaussian models sample only their scales: the effects are integrated out
+(:mod:`bayesjudge.engines.marginal`) and drawn afterwards from their exact
+conditional. The same model with every effect sampled, in unit-scale
+coordinates, is the readable twin and serves models that cannot be split into
+blocks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from numpyro.infer import MCMC, NUTS, init_to_value
+
+from bayesjudge.engines.collapsed import (
+    Collapsed,
+    collapse,
+    finish,
+    intercept_sd,
+    named_scales,
+)
+from bayesjudge.engines.protocol import Draws, Settings
+from bayesjudge.engines.scales import (
+    Data,
+    Frame,
+    ScaleSite,
+    sample_scale,
+    scale_sites,
+    scales_potential,
+)
+from bayesjudge.errors import ModelError
+from bayesjudge.resolution import Resolved, ResolvedTerm
+
+type Array = Any
+
+
+def sample(resolved: Resolved, settings: Settings) -> Draws:
+    """Sample the posterior of a gaussian model with NUTS.
+
+    Raises
+    ------
+    ModelError
+        For a family other than gaussian.
+    """
+    if resolved.spec.family != "gaussian":
+        raise ModelError(
+            f"family {resolved.spec.family!r} cannot be fitted yet",
+            f"model {resolved.spec.name}",
+            "Use a gaussian model",
+        )
+    started = time.perf_counter()
+    with jax.enable_x64(True):
+        collapsed = collapse(resolved) if settings.integrate else None
+        if collapsed is None:
+            draws = _sample_effects(resolved, settings)
+        else:
+            draws = sample_collapsed(collapsed, settings)
+        return replace(draws, seconds=time.perf_counter() - started)
+
+
+def sample_collapsed(collapsed: Collapsed, settings: Settings) -> Draws:
+    """Sample the scales with NUTS and draw the effects from their exact conditional."""
+    mcmc = _scales_sampler(collapsed.sites, replace(settings, random_seed=0))
+    coordinates, stats = _run(mcmc, settings, collapsed.frame, collapsed.data)
+    draws = finish(collapsed, coordinates["q"], settings, stats)
+    return replace(draws, method="collapsed nuts")
+
+
+def effects_model(
+    sites: tuple[ScaleSite, ...],
+    terms: tuple[ResolvedTerm, ...],
+    resolved: Resolved,
+) -> None:
+    """Gaussian model with every effect sampled at unit scale (``<term>_z``)."""
+    unit = resolved.unit
+    intercept_width = intercept_sd(resolved)
+    mean = numpyro.sample("intercept", dist.Normal(resolved.location, intercept_width))
+    all_sd = []
+    for site, term in zip(sites, terms, strict=False):
+        sd = sample_scale(site, unit)
+        all_sd.append(sd)
+        by = 0 if term.by_codes is None else term.by_codes
+        effect = sd[by] * sample_unit_effects(term).ravel()
+        numpyro.deterministic(f"{term.variable}_effect", effect.reshape(term.shape))
+        mean = mean + effect[term.codes]
+    numpyro.deterministic("all_sd", jnp.concatenate([*all_sd, jnp.reshape(intercept_width, (1,))]))
+    sigma = sample_scale(sites[-1], unit)
+    noise = numpyro.deterministic("noise_variance", sigma**2 + resolved.noise_floor**2)
+    by = 0 if resolved.residual_by is None else resolved.residual_by
+    numpyro.sample("scores", dist.Normal(mean, jnp.sqrt(noise)[by]).to_event(1), obs=resolved.score)
+
+
+def sample_unit_effects(term: ResolvedTerm) -> Array:
+    """Sample a term's effects at unit scale inside a NumPyro model, shape ``term.shape``."""
+    name = f"{term.variable}_z"
+    axes = range(len(term.shape))
+    zeros = [a for a in axes if term.centred[a]]
+    free = [a for a in axes if not term.centred[a]]
+    if not zeros:
+        unit = dist.Normal(0.0, 1.0).expand(term.shape).to_event(len(term.shape))
+        return numpyro.sample(name, unit)
+    centred = dist.ZeroSumNormal(1.0, tuple(term.shape[a] for a in zeros))
+    unit = centred.expand([term.shape[a] for a in free]).to_event(len(free))
+    return jnp.transpose(numpyro.sample(name, unit), np.argsort([*free, *zeros]))
+
+
+@lru_cache(maxsize=8)
+def _scales_sampler(sites: tuple[ScaleSite, ...], settings: Settings) -> MCMC:
+    """Return a sampler that is compiled once for all tables of one shape."""
+    potential, size = scales_potential(sites)
+    flat = dist.ImproperUniform(dist.constraints.real_vector, (), (size,))
+
+    def model(frame: Frame, data: Data) -> None:
+        q = numpyro.sample("q", flat)
+        with numpyro.handlers.block():
+            energy = potential(frame.origin + frame.axes @ q, data)
+        numpyro.factor("density", -energy)
+
+    return _mcmc(model, {"q": np.zeros(size)}, settings, jit_model_args=True)
+
+
+def _mcmc(
+    model: Callable[..., None],
+    initial: dict[str, Any],
+    settings: Settings,
+    jit_model_args: bool,
+) -> MCMC:
+    kernel = NUTS(
+        model,
+        max_tree_depth=(6, 10),
+        target_accept_prob=settings.target_accept,
+        dense_mass=False,
+        init_strategy=init_to_value(values=initial),
+    )
+    # Chains run side by side in one program: on separate CPU devices the many
+    # small operations of two chains wait for one another (twice as slow).
+    return MCMC(
+        kernel,
+        num_warmup=settings.tune,
+        num_samples=settings.draws,
+        num_chains=settings.chains,
+        chain_method="vectorized",
+        progress_bar=settings.progress,
+        jit_model_args=jit_model_args,
+    )
+
+
+_STATS = ("diverging", "num_steps", "accept_prob", "potential_energy", "energy")
+
+
+def _run(mcmc: MCMC, settings: Settings, *args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    key = jax.random.key(settings.random_seed)
+    mcmc.run(key, *args, extra_fields=_STATS)
+    samples = jax.block_until_ready(mcmc.get_samples(group_by_chain=True))
+    stats = mcmc.get_extra_fields(group_by_chain=True)
+    return samples, {
+        "diverging": np.asarray(stats["diverging"], bool),
+        "n_steps": np.asarray(stats["num_steps"]),
+        "acceptance_rate": np.asarray(stats["accept_prob"]),
+        "lp": -np.asarray(stats["potential_energy"]),
+        "energy": np.asarray(stats["energy"]),
+    }
+
+
+def _sample_effects(resolved: Resolved, settings: Settings) -> Draws:
+    sites = scale_sites(resolved)
+
+    def model() -> None:
+        effects_model(sites, resolved.terms, resolved)
+
+    samples, stats = _run(_mcmc(model, {}, settings, jit_model_args=False), settings)
+    effects = {
+        t.variable: np.asarray(samples[f"{t.variable}_effect"])
+        for t in resolved.terms
+        if settings.nested_effects or "generation" not in t.dims
+    }
+    scales, hyper = named_scales(resolved, samples)
+    return Draws(scales, hyper, np.asarray(samples["intercept"]), effects, stats, method="nuts")

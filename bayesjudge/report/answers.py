@@ -1,0 +1,249 @@
+"""What a leaderboard's reader is told: the results of one fit, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from bayesjudge import ranking
+from bayesjudge.errors import UsageError
+from bayesjudge.fitting import CI_KIND, CI_PROB, Fit
+from bayesjudge.scores.problems import Problem
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a fit.
+
+    Attributes
+    ----------
+    ci_prob : float
+        Probability of the intervals.
+    rope : float or None
+        Difference on the score scale below which two count as equal.
+    finite : bool
+        Speak of the table's scenarios only.
+    pool : int or None
+        Speak of a pool of so many scenarios, of which the table holds some.
+
+    Raises
+    ------
+    UsageError
+        Where a number is out of range, or both kinds of scenarios are asked for.
+    """
+
+    ci_prob: float = CI_PROB
+    rope: float | None = None
+    finite: bool = False
+    pool: int | None = None
+
+    def __post_init__(self) -> None:
+        ranking.check_probability(self.ci_prob, "ci_prob")
+        if self.rope is not None:
+            ranking.check_rope(self.rope)
+        if self.finite and self.pool is not None:
+            raise UsageError(
+                "scenarios are to be both these and a pool of others",
+                "--finite-scenarios, --scenario-pool",
+                "Keep one of the two options",
+            )
+
+    def scenario_pool(self, fit: Fit) -> int | None:
+        """Return the size of the pool that a fit is asked about; None for new scenarios."""
+        if self.finite:
+            return fit.scores.facet("scenario").n_levels if fit.scores.has("scenario") else 1
+        return self.pool
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Every result of one fit, worked out once.
+
+    Attributes
+    ----------
+    fit : Fit
+    question : Question
+    leaderboard, rank_probabilities, pairwise, differences, components, offsets : DataFrame
+        As the methods of :class:`bayesjudge.fitting.Fit` give them; ``offsets``
+        holds the effects of all panel terms under one another.
+    best_set : tuple of str
+    findings : tuple of Problem
+        Where the data's own standard errors disagree with the posterior.
+    about : dict of str to str
+        Which question was answered, by ``judges``, ``languages``, ``scenarios``.
+    extra : dict
+        More for ``meta``.
+    """
+
+    fit: Fit
+    question: Question
+    leaderboard: pd.DataFrame
+    rank_probabilities: pd.DataFrame
+    pairwise: pd.DataFrame
+    differences: pd.DataFrame
+    components: pd.DataFrame
+    offsets: pd.DataFrame
+    best_set: tuple[str, ...]
+    findings: tuple[Problem, ...]
+    about: dict[str, str]
+    extra: dict[str, Any]
+
+    @property
+    def converged(self) -> bool:
+        """Whether the fit can be trusted."""
+        return self.fit.convergence.converged
+
+    @property
+    def alarm(self) -> str:
+        """What stands on the leaderboard of a fit that did not converge; else empty."""
+        if self.converged:
+            return ""
+        return f"NOT CONVERGED, do not rely on it: {'; '.join(self.fit.convergence.reasons)}"
+
+
+def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) -> Answer:
+    """Ask a fit everything that a leaderboard says.
+
+    Raises
+    ------
+    ModelError
+        Where finite scenarios are asked of a fit without scenario effects.
+    UsageError
+        Where the pool is smaller than the number of scenarios in the table.
+    """
+    pool, prob = question.scenario_pool(fit), question.ci_prob
+    return Answer(
+        fit=fit,
+        question=question,
+        leaderboard=fit.leaderboard(rope=question.rope or 0.0, ci_prob=prob, scenario_pool=pool),
+        rank_probabilities=fit.rank_probabilities(scenario_pool=pool),
+        pairwise=fit.pairwise(scenario_pool=pool),
+        differences=fit.differences(rope=question.rope, ci_prob=prob, scenario_pool=pool),
+        components=fit.variance_components(ci_prob=prob),
+        offsets=panel_offsets(fit, prob),
+        best_set=fit.best_set(scenario_pool=pool),
+        findings=fit.standard_error_findings(),
+        about=what_is_answered(fit, pool),
+        extra=dict(extra or {}),
+    )
+
+
+def panel_offsets(fit: Fit, ci_prob: float = CI_PROB) -> pd.DataFrame:
+    """Return the effects of every panel term: term, its facets, estimate, sd, interval.
+
+    The columns of facets that a term does not have are null.
+    """
+    import pandas as pd
+
+    panel = fit.resolved.panel
+    frames = []
+    for term in fit.resolved.terms:
+        if set(term.dims) <= set(panel):
+            frame = fit.effects(term.name, ci_prob=ci_prob)
+            for name in panel:
+                if name not in term.dims:
+                    frame[name] = None
+            frames.append(frame.assign(term=term.name))
+    numbers = ["estimate", "sd", "ci_lower", "ci_upper"]
+    parts = {
+        name: [value for frame in frames for value in frame[name]]
+        for name in ("term", *panel, *numbers)
+    }
+    return pd.DataFrame(
+        {n: pd.Series(v, dtype=float if n in numbers else object) for n, v in parts.items()}
+    )
+
+
+def what_is_answered(fit: Fit, pool: int | None) -> dict[str, str]:
+    """Say over which judges, languages and scenarios the means are taken."""
+    about = {}
+    for facet in fit.scores.facets:
+        n = facet.n_levels
+        if facet.name in ("backbone", "scenario", "generation"):
+            continue
+        plural = facet.name if facet.name.endswith("s") else f"{facet.name}s"
+        if facet.role == "random":
+            about[plural] = (
+                f"a new {facet.name}: would it hold under a {facet.name} not in the table?"
+            )
+        elif n > 1:
+            about[plural] = f"the panel: the mean over these {n} {plural}"
+        else:
+            about[plural] = f"this one {facet.name} only"
+    if fit.scores.has("scenario"):
+        n = fit.scores.facet("scenario").n_levels
+        if pool is None and any("scenario" in t.dims for t in fit.resolved.terms):
+            about["scenarios"] = f"new scenarios like the table's {n}"
+        elif pool is None:
+            about["scenarios"] = "the model has no scenario effects on this table"
+        elif pool == n:
+            about["scenarios"] = f"the table's {n} scenarios only"
+        else:
+            about["scenarios"] = f"a pool of {pool} scenarios, of which the table holds {n}"
+    return about
+
+
+def result_object(found: Answer) -> dict[str, Any]:
+    """Return the object that ``--json`` prints; keys as scripts rely on them."""
+    fit = found.fit
+    state = asdict(fit.convergence)
+    first = ("r_hat_max", "ess_bulk_min", "ess_tail_min", "divergences", "converged")
+    return {
+        "leaderboard": found.leaderboard,
+        "best_set": list(found.best_set),
+        "rank_probabilities": {
+            name: list(row)
+            for name, row in zip(
+                found.rank_probabilities.index, found.rank_probabilities.to_numpy(), strict=True
+            )
+        },
+        "pairwise": {
+            name: dict(zip(found.pairwise.columns, row, strict=True))
+            for name, row in zip(found.pairwise.index, found.pairwise.to_numpy(), strict=True)
+        },
+        "diagnostics": {key: state[key] for key in (*first, *(k for k in state if k not in first))},
+        "meta": _meta(found),
+    }
+
+
+def _meta(found: Answer) -> dict[str, Any]:
+    fit, scores, made = found.fit, found.fit.scores, found.fit.metadata
+    resolved, settings = fit.resolved, made["settings"]
+    return {
+        "model": fit.spec.name,
+        "engine": made["engine"],
+        "family": fit.spec.family,
+        "ci_prob": found.question.ci_prob,
+        "ci_kind": CI_KIND,
+        "n_scores": len(scores),
+        "n_excluded": scores.n_excluded,
+        "dropped_terms": [lost.name for lost in resolved.dropped],
+        "panel": list(resolved.panel),
+        "random": list(resolved.random),
+        "seed": settings["random_seed"],
+        "seconds": made["seconds"],
+        "dropped_reasons": {lost.name: lost.reason for lost in resolved.dropped},
+        "terms": [term.name for term in resolved.terms],
+        "overrides": list(fit.spec.overrides),
+        "unit": made["unit"],
+        "location": made["location"],
+        "scale": scores.scale,
+        "lower_is_better": scores.lower_is_better,
+        "rope": found.question.rope,
+        "question": found.about,
+        "notes": list(resolved.notes),
+        "warnings": [str(finding) for finding in found.findings],
+        "problems": scores.problems,
+        "source": scores.source,
+        "mapping": dict(scores.mapping),
+        "method": made["method"],
+        "draws": settings["draws"],
+        "tune": settings["tune"],
+        "chains": settings["chains"],
+        "target_accept": settings["target_accept"],
+        "version": made["version"],
+        **found.extra,
+    }

@@ -1,0 +1,51 @@
+"""What was read, assumed and left out, in sentences for people: raw text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bayesjudge.report.answers import Answer
+from bayesjudge.resolution import Dropped
+
+
+def reading_sentences(mapping: Sequence[tuple[str, str]], unused: Sequence[str]) -> list[str]:
+    """Say which column serves as what, and which serve nothing."""
+    said = [f"columns: {', '.join(f'{role} <- {column}' for role, column in mapping)}"]
+    if unused:
+        said.append(f"columns not used: {', '.join(unused)}")
+    return said
+
+
+def question_sentences(about: Mapping[str, str]) -> list[str]:
+    """Say which question the leaderboard answers."""
+    return [f"{facet}: {meaning}" for facet, meaning in about.items()]
+
+
+def dropped_sentences(dropped: Sequence[Dropped]) -> list[str]:
+    """Say which terms were left out, those of one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for lost in dropped:
+        reasons.setdefault(lost.reason, []).append(lost.name)
+    return [f"left out, as {why}: {', '.join(names)}" for why, names in reasons.items()]
+
+
+def assumption_sentences(found: Answer) -> list[str]:
+    """Say what the numbers rest on: table, model, priors, unit, engine and seed."""
+    fit, made = found.fit, found.fit.metadata
+    scores, settings = fit.scores, made["settings"]
+    excluded = f", {scores.n_excluded:,} rows excluded" if scores.n_excluded else ""
+    said = [f"{len(scores):,} scores of {len(fit.labels)} backbones{excluded}"]
+    if scores.lower_is_better:
+        said.append("lower scores are better")
+    said.append(f"model {fit.spec.title}; terms {', '.join(t.name for t in fit.resolved.terms)}")
+    said += dropped_sentences(fit.resolved.dropped)
+    said += fit.resolved.notes
+    said += [f"prior overridden: {text}" for text in fit.spec.overrides]
+    told = "from the scale" if scores.scale else "from the data, or as given"
+    said.append(f"priors in units of {made['unit']:g} about {made['location']:g} ({told})")
+    said.append(
+        f"engine {made['engine']} ({made['method']}), {settings['chains']} chains of "
+        f"{settings['draws']} draws after {settings['tune']}, seed {settings['random_seed']}, "
+        f"{made['seconds']:.1f} s"
+    )
+    return said
