@@ -674,3 +674,12 @@ def test_a_family_that_cannot_be_fitted_yet():
 def test_settings_are_one_json_string(sampled):
     assert set(sampled.posterior.attrs) == {"bayesjudge"}
     assert json.loads(sampled.posterior.attrs["bayesjudge"]) == sampled.metadata
+
+
+def test_the_exact_engine_answers_in_the_same_shape(sampled):
+    exact = bj.fit(scores_of(), draws=200, chains=2)
+    assert exact.metadata["engine"] == "exact"
+    assert dims_of(exact) == dims_of(sampled)
+    first, second = exact.means(), sampled.means()
+    np.testing.assert_allclose(first.mean(axis=0), second.mean(axis=0), atol=0.2)
+    np.testing.assert_allclose(first.std(axis=0), second.std(axis=0), rtol=0.4)
