@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from numpyro.infer.util import log_density
 from scipy import stats
 
+from bayesjudge.engines import Settings
+from bayesjudge.engines.collapsed import collapse, finish
 from bayesjudge.engines.cross_products import contrasts, cross_products, lay_out, sd_offsets
 from bayesjudge.engines.marginal import draw_effects, log_likelihood, moments
 from bayesjudge.engines.numpyro import effects_model
@@ -482,3 +484,33 @@ def test_the_model_with_every_effect_has_the_density_of_its_twin(name):
         arrays = {key: jnp.asarray(value) for key, value in values.items()}
         gaps.append(float(density(arrays)) - log_joint(resolved, values))
     np.testing.assert_allclose(gaps, gaps[0], rtol=0, atol=1e-7)
+
+
+def test_named_effects_are_drawn_from_the_dense_conditional():
+    resolved = resolved_of("generations, unbalanced")
+    collapsed = collapse(resolved)
+    assert collapsed is not None
+    n_draws = 6000
+    # Coordinates of zero: the same scales for every draw.
+    at_origin = np.zeros((1, n_draws, collapsed.size))
+    drawn = finish(collapsed, at_origin, Settings(nested_effects=True), {})
+    sd = [np.atleast_1d(drawn.scales[f"{t.variable}_sd"][0, 0]) for t in resolved.terms]
+    width = resolved.spec.intercept.parameters[0] * resolved.unit
+    sd = np.concatenate([*sd, [width]])
+    noise = drawn.scales["sigma"][0, 0] ** 2
+    v = dense_covariance(resolved, sd, noise) + width**2
+    y = resolved.score - resolved.location
+    owned = zip(resolved.terms, scales_of_terms(resolved, sd), strict=True)
+    for term, own in owned:
+        prior = term_covariance(term, own)
+        cross = prior[:, term.codes]
+        mean = cross @ np.linalg.solve(v, y)
+        spread = np.sqrt(np.diag(prior - cross @ np.linalg.solve(v, cross.T)))
+        found = drawn.effects[term.variable].reshape(n_draws, -1)
+        z = (found.mean(axis=0) - mean) / (spread / np.sqrt(n_draws))
+        assert np.abs(z).max() < 5
+        np.testing.assert_allclose(found.std(axis=0), spread, rtol=5 / np.sqrt(2 * n_draws))
+    z = (drawn.intercept.mean() - resolved.location - width**2 * np.linalg.solve(v, y).sum()) / (
+        drawn.intercept.std() / np.sqrt(n_draws)
+    )
+    assert abs(z) < 5

@@ -78,7 +78,7 @@ def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
             bulk.append(_statistic("ess", series, method="bulk"))
             tail.append(_statistic("ess", series, method="tail", prob=(0.05, 0.95)))
             if not weighted:
-                r_hat.append(_statistic("rhat", series))
+                r_hat.append(_statistic("rhat", _two_chains(series)))
     divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
     # NumPy's maximum of a nan is nan, Python's depends on the order.
     r_hat_max = float(np.max(r_hat)) if r_hat else None
@@ -92,6 +92,14 @@ def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
     return Diagnostics(
         r_hat_max, bulk_min, tail_min, divergences, pareto_k, not reasons, worst, reasons
     )
+
+
+def _two_chains(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Take one chain for two, its halves; arviz-stats gives it no r_hat otherwise."""
+    if len(series) > 1:
+        return series
+    half = series.shape[1] // 2
+    return series[0, : 2 * half].reshape(2, half)
 
 
 def _statistic(name: str, series: NDArray[np.float64], **options: Any) -> float:
