@@ -219,8 +219,9 @@ def cross_products(resolved: Resolved, layout: Layout) -> CrossProducts:
         yy += products[:, -1, -1]
         zy[s] = products[:, :q, -1]
         zz, zx = products[:, :q, :q].copy(), products[:, :q, q:-1].copy()
-        # Contrast coordinates are irrational: round, or equal patterns would differ.
-        key = np.round(zz, 9).tobytes() + np.round(zx, 9).tobytes()
+        # Contrast coordinates are irrational: round (and turn -0 into 0), or equal
+        # patterns would differ and every block get a factor of its own.
+        key = (np.round(zz, 9) + 0.0).tobytes() + (np.round(zx, 9) + 0.0).tobytes()
         if key not in seen:
             seen[key] = len(patterns)
             patterns.append((zz, zx))

@@ -33,16 +33,16 @@ from bayesjudge.resolution import Resolved
 type Floats = NDArray[np.float64]
 
 # Tails of the proposal, and how much wider than the draws so far it is made.
-_DEGREES_OF_FREEDOM = 7.0
+_DEGREES_OF_FREEDOM = 5.0
 _INFLATION = 1.1
 
 _ADAPTING_ROUNDS = 5
 _ATTEMPTS = 2
 _ADAPTING_DRAWS = 3000
 _BATCH = 1000
-_FIRST_DRAWS = 16_000
+_FIRST_DRAWS = 10_000
 _MOST_DRAWS = 64_000
-_WANTED_ESS = 1500
+_WANTED_ESS = 1000
 
 # A scale whose mode lies this many sds from zero is proposed on the logarithm.
 _CLEAR_OF_ZERO = 2.5
@@ -167,25 +167,28 @@ def _start(collapsed: Collapsed) -> tuple[Target, Proposal]:
     origin, axes = np.asarray(collapsed.frame.origin), np.asarray(collapsed.frame.axes)
     covariance = axes @ axes.T
     sd = np.sqrt(np.diag(covariance))
-    signed = _signed(collapsed.sites)
-    logged = signed & (np.abs(origin) > _CLEAR_OF_ZERO * sd)
+    signed = _ending(collapsed.sites, "_signed")
+    # A spread's sign goes with those of its levels' deviations: never mirrored.
+    spread = _ending(collapsed.sites, "_spread_signed")
+    logged = spread | (signed & (np.abs(origin) > _CLEAR_OF_ZERO * sd))
     mirrored = signed & ~logged
     mean = origin.copy()
     mean[logged] = np.log(np.abs(origin[logged]))
     mean[mirrored] = 0.0
     stretch = np.ones_like(origin)
-    stretch[logged] = 1.0 / np.abs(origin[logged])
+    stretch[logged] = np.minimum(1.0, sd[logged] / np.abs(origin[logged])) / sd[logged]
     # Covers the modes on both sides of zero.
     stretch[mirrored] = np.sqrt(1.0 + (origin[mirrored] / sd[mirrored]) ** 2)
     covariance = covariance * np.outer(stretch, stretch) * _INFLATION
     return Target(collapsed, logged, mirrored), Proposal(mean, np.linalg.cholesky(covariance))
 
 
-def _signed(sites: tuple[ScaleSite, ...]) -> NDArray[np.bool_]:
+def _ending(sites: tuple[ScaleSite, ...], ending: str) -> NDArray[np.bool_]:
+    """Return which free parameters have a name with this ending."""
     from jax.flatten_util import ravel_pytree
 
     values = initial_values(sites)
-    flags = {k: np.full(np.shape(v), float(k.endswith("_signed"))) for k, v in values.items()}
+    flags = {k: np.full(np.shape(v), float(k.endswith(ending))) for k, v in values.items()}
     return np.asarray(ravel_pytree(flags)[0]) > 0.5
 
 
@@ -237,7 +240,9 @@ def _final_draws(
     log_ratio = target.log_density(y) - proposal.log_density(y)
     while True:
         log_weight, pareto_k = smooth_weights(log_ratio)
-        if kish_ess(log_weight) >= _WANTED_ESS or len(y) >= _MOST_DRAWS:
+        enough = kish_ess(log_weight) >= _WANTED_ESS or len(y) >= _MOST_DRAWS
+        # More draws of a proposal that does not fit would not mend it.
+        if enough or pareto_k > PARETO_K_LIMIT:
             return y, log_weight, pareto_k
         more = proposal.draw(rng, len(y))
         y = np.vstack([y, more])
