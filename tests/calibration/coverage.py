@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -169,6 +170,7 @@ def study(n_tables: int, shapes: Sequence[str], engine: str = "auto") -> dict[st
             **summarize(tables, n_tests),
             "seconds": round(time.perf_counter() - started, 1),
         }
+        print(f"{shape}: {out[shape]['seconds']} s", file=sys.stderr, flush=True)
     return out
 
 
