@@ -21,7 +21,7 @@ type Array = Any
 
 
 class Moments(NamedTuple):
-    """:class:`CrossProducts` and the scales' indices as JAX arrays."""
+    """:class:`CrossProducts`, slices first, and the scales' indices as JAX arrays."""
 
     n_rows: Array
     leaf_rows: Array
@@ -46,6 +46,8 @@ def moments(products: CrossProducts, layout: Layout) -> Moments:
     """Move the sufficient statistics to JAX."""
     fields = [f for f in Moments._fields if f not in ("dense_sd", "block_sd")]
     arrays = {name: jnp.asarray(getattr(products, name)) for name in fields}
+    # Slices first: their weighted sum is then one matrix product over all draws.
+    arrays |= {name: jnp.moveaxis(arrays[name], 1, 0) for name in ("zz", "zx", "zy")}
     return Moments(
         **arrays,
         dense_sd=jnp.asarray(layout.dense_sd_index),
@@ -116,10 +118,10 @@ def _weights(sd: Array, noise_variance: Array, m: Moments) -> tuple[Array, Array
 
 def _sum_slices(weight: Array, m: Moments) -> _Weighted:
     return _Weighted(
-        jnp.einsum("e,peij->pij", weight, m.zz),
-        jnp.einsum("e,peij->pij", weight, m.zx),
-        jnp.einsum("e,sei->si", weight, m.zy),
-        jnp.einsum("e,eij->ij", weight, m.xx),
+        jnp.tensordot(weight, m.zz, 1),
+        jnp.tensordot(weight, m.zx, 1),
+        jnp.tensordot(weight, m.zy, 1),
+        jnp.tensordot(weight, m.xx, 1),
         weight @ m.xy,
     )
 
@@ -180,10 +182,10 @@ def _core_forward(
 
     d_zz, d_zx = jnp.outer(block_sd, block_sd), jnp.outer(block_sd, dense_sd)
     d_weight = (
-        jnp.einsum("pij,peij->e", g_zz * d_zz, m.zz)
-        + 2 * jnp.einsum("pij,peij->e", g_zx * d_zx, m.zx)
-        + jnp.einsum("ij,eij->e", g_xx * jnp.outer(dense_sd, dense_sd), m.xx)
-        + jnp.einsum("si,sei->e", u_z * block_sd, m.zy)
+        jnp.tensordot(m.zz, g_zz * d_zz, 3)
+        + 2 * jnp.tensordot(m.zx, g_zx * d_zx, 3)
+        + jnp.tensordot(m.xx, g_xx * jnp.outer(dense_sd, dense_sd), 2)
+        + jnp.tensordot(m.zy, u_z * block_sd, 2)
         + m.xy @ (u_x * dense_sd)
         - 0.5 * m.yy
     )
