@@ -189,7 +189,7 @@ def choose_frame(sites: tuple[ScaleSite, ...], data: Data) -> tuple[Frame, Data]
         )
         # Centred coordinates suit levels that the data know better than the
         # prior does, but have a pole at a spread of zero: stay away from it.
-        clear_of_zero = spread > 2.5 * spread_sds[name]
+        clear_of_zero = spread > 1.9 * spread_sds[name]
         share = np.where(clear_of_zero & (spread**2 * information > 1.0), 1.0, 0.0)
         values[f"{site.name}_z"] = deviations / spread
         values[name] = np.array(spread)
