@@ -118,6 +118,19 @@ class Resolved:
         """Smallest residual sd, in the unit of the scores."""
         return NOISE_FLOOR * self.unit
 
+    @property
+    def intercept_sd(self) -> float:
+        """Prior sd of the intercept, in the unit of the scores.
+
+        Raises
+        ------
+        ModelError
+            For a model without an intercept.
+        """
+        if self.spec.intercept is None:
+            raise ModelError(f"model {self.spec.name!r} has no intercept")
+        return self.spec.intercept.parameters[0] * self.unit
+
     def term(self, name: str) -> ResolvedTerm:
         """Return the term of this name, facets in any order.
 

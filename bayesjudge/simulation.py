@@ -173,7 +173,7 @@ def simulate_scores(
     scales: dict[str, Any] = {}
     hyper: dict[str, float] = {}
     effects: dict[str, Floats] = {}
-    intercept = resolved.location + _intercept_sd(resolved) * rng.standard_normal()
+    intercept = resolved.location + resolved.intercept_sd * rng.standard_normal()
     for term in resolved.terms:
         name = f"{term.variable}_sd"
         values = _draw_scale(
@@ -290,12 +290,6 @@ def _frame(columns: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(
         {n: pd.Series(v, dtype=float if n == "score" else object) for n, v in columns.items()}
     )
-
-
-def _intercept_sd(resolved: Resolved) -> float:
-    if resolved.spec.intercept is None:
-        raise ModelError(f"model {resolved.spec.name!r} has no intercept")
-    return resolved.spec.intercept.parameters[0] * resolved.unit
 
 
 def _fixed_scales(

@@ -58,7 +58,7 @@ def collapse(resolved: Resolved) -> Collapsed | None:
     sites = scale_sites(resolved)
     data = Data(
         jnp.asarray(resolved.unit),
-        jnp.asarray(intercept_sd(resolved)),
+        jnp.asarray(resolved.intercept_sd),
         jnp.asarray(resolved.noise_floor),
         moments(products, layout),
         unit_scale(sites),
@@ -98,19 +98,6 @@ def finish(
         )
     scales, hyper = named_scales(resolved, samples)
     return Draws(scales, hyper, intercept, effects, stats)
-
-
-def intercept_sd(resolved: Resolved) -> float:
-    """Return the prior sd of the intercept, in the unit of the scores.
-
-    Raises
-    ------
-    ModelError
-        For a model without an intercept.
-    """
-    if resolved.spec.intercept is None:
-        raise ModelError(f"model {resolved.spec.name!r} has no intercept")
-    return resolved.spec.intercept.parameters[0] * resolved.unit
 
 
 def named_scales(

@@ -147,7 +147,7 @@ def _sample_scales(collapsed: Collapsed, settings: Settings) -> Draws:
     rounds = Rounds((), (), ())
     for _ in range(_ATTEMPTS):
         rounds, proposal = _adapt(rng, target, rounds, proposal)
-        y, log_weight, pareto_k = _final_draws(rng, target, proposal)
+        y, log_density, log_weight, pareto_k = _final_draws(rng, target, proposal)
         ess = kish_ess(log_weight)
         if pareto_k <= PARETO_K_LIMIT and ess >= ESS_LIMIT:
             break
@@ -157,7 +157,7 @@ def _sample_scales(collapsed: Collapsed, settings: Settings) -> Draws:
     x = target.coordinates(y[chosen])
     frame = collapsed.frame
     q = np.linalg.solve(np.asarray(frame.axes), (x - np.asarray(frame.origin)).T).T
-    stats = {"lp": target.log_density(y[chosen]).reshape(shape)}
+    stats = {"lp": log_density[chosen].reshape(shape)}
     draws = finish(collapsed, q.reshape(*shape, -1), settings, stats)
     return replace(draws, method="importance", pareto_k=pareto_k, kish_ess=ess)
 
@@ -234,21 +234,20 @@ def _adapt(
 
 def _final_draws(
     rng: np.random.Generator, target: Target, proposal: Proposal
-) -> tuple[Floats, Floats, float]:
+) -> tuple[Floats, Floats, Floats, float]:
     """Draw until the weights carry the effective size wanted, or the budget is spent."""
     y = proposal.draw(rng, _FIRST_DRAWS)
-    log_ratio = target.log_density(y) - proposal.log_density(y)
+    log_density = target.log_density(y)
     while True:
+        log_ratio = log_density - proposal.log_density(y)
         log_weight, pareto_k = smooth_weights(log_ratio)
         enough = kish_ess(log_weight) >= _WANTED_ESS or len(y) >= _MOST_DRAWS
         # More draws of a proposal that does not fit would not mend it.
         if enough or pareto_k > PARETO_K_LIMIT:
-            return y, log_weight, pareto_k
+            return y, log_density, log_weight, pareto_k
         more = proposal.draw(rng, len(y))
         y = np.vstack([y, more])
-        log_ratio = np.concatenate(
-            [log_ratio, target.log_density(more) - proposal.log_density(more)]
-        )
+        log_density = np.concatenate([log_density, target.log_density(more)])
 
 
 def smooth_weights(log_ratio: Floats) -> tuple[Floats, float]:

@@ -26,7 +26,6 @@ from bayesjudge.engines.collapsed import (
     Collapsed,
     collapse,
     finish,
-    intercept_sd,
     named_scales,
 )
 from bayesjudge.engines.protocol import Draws, Settings
@@ -83,7 +82,7 @@ def effects_model(
 ) -> None:
     """Gaussian model with every effect sampled at unit scale (``<term>_z``)."""
     unit = resolved.unit
-    intercept_width = intercept_sd(resolved)
+    intercept_width = resolved.intercept_sd
     mean = numpyro.sample("intercept", dist.Normal(resolved.location, intercept_width))
     all_sd = []
     for site, term in zip(sites, terms, strict=False):

@@ -39,11 +39,6 @@ class ScaleSite:
     n_by: int
 
     @property
-    def fixed(self) -> bool:
-        """Whether there is nothing to sample."""
-        return self.scale.by is None and self.scale.center.distribution == "fixed"
-
-    @property
     def spread(self) -> Prior:
         """Prior of the spread of a scale by levels; none at all is a spread of zero."""
         return self.scale.spread or Prior("fixed", (0.0,))
