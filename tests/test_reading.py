@@ -221,7 +221,7 @@ def test_files_whose_columns_differ_are_refused(tmp_path):
         ("a.csv", b'model,score,x\na,1,"u\nb,2,v\n', "never closed .* line 2"),
         ("a.csv", b"model," + b"x" * 200_000 + b"\n1,2\n", "field larger"),
         ("a.csv.gz", b"\x1f\x8bnonsense", "cannot be read"),
-        ("a.csv.gz", gzip.compress(b"model,score\na,1\n")[:-9], "cannot be read"),
+        ("a.csv.gz", gzip.compress(b"model,score\na,1\n", mtime=0)[:-9], "cannot be read"),
         ("a.parquet", b"PAR1 nonsense PAR1", "cannot be read"),
         ("a.parquet", b"model,score\n", "not a Parquet file"),
         ("a.jsonl", b'{"model": "a"}\n{"model": }\n', "not valid JSON.*line 2"),
