@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayesjudge.decomposing import Anova, anova
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
     from bayesjudge.fitting import Fit, fit, load
     from bayesjudge.scores import Scores, read_scores, scan, split_by
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
 
 _HOMES = {
+    "Anova": "decomposing",
     "BayesjudgeError": "errors",
     "DataError": "errors",
     "Fit": "fitting",
@@ -26,6 +28,7 @@ _HOMES = {
     "ModelSpec": "spec",
     "Scores": "scores",
     "UsageError": "errors",
+    "anova": "decomposing",
     "fit": "fitting",
     "load": "fitting",
     "read_model": "spec",
@@ -37,6 +40,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Anova",
     "BayesjudgeError",
     "DataError",
     "Fit",
@@ -44,6 +48,7 @@ __all__ = [
     "ModelSpec",
     "Scores",
     "UsageError",
+    "anova",
     "fit",
     "load",
     "read_model",
