@@ -160,6 +160,51 @@ def rank(
 
 
 @app.command()
+def anova(
+    source: o.Source,
+    column: o.Column = None,
+    where: o.Where = None,
+    by: o.By = None,
+    facet: o.FacetOption = None,
+    random: o.RandomOption = None,
+    ignore: o.Ignore = None,
+    scale: o.ScaleOption = None,
+    lower_is_better: o.LowerIsBetter = False,
+    missing: o.Missing = None,
+    strict: o.Strict = False,
+    replicates: o.Replicates = False,
+    model: Annotated[
+        str, typer.Option("--model", help="A shipped model or a TOML file: its terms.")
+    ] = "crossed",
+    ci_prob: Annotated[
+        float, typer.Option("--ci-prob", help="Probability of the intervals.")
+    ] = 0.95,
+    json: o.Json = False,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", help="A folder for tables and report.")
+    ] = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Decompose the variance of a balanced table, in closed form."""
+    with answering():
+        from bayesjudge.cli.decomposition import run_anova
+
+        reading = o.ReadingOptions(
+            column,
+            where,
+            facet,
+            random,
+            ignore,
+            scale,
+            lower_is_better,
+            missing,
+            strict,
+            replicates,
+        )
+        run_anova(source, reading, by, model, ci_prob, o.OutputOptions(json, out, quiet))
+
+
+@app.command()
 def models(
     name: Annotated[
         str | None, typer.Argument(help="A shipped model or a TOML file.", show_default=False)
