@@ -158,6 +158,8 @@ def anova(
     started = time.perf_counter()
     spec = model if isinstance(model, ModelSpec) else read_model(model)
     _check_model(spec)
+    if scores.facet("backbone").n_levels == 1:
+        spec = _without_backbone(spec)
     whole = _lay(spec, scores)
     backbones = scores.levels("backbone")
     alone = {
