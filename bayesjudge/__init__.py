@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayesjudge.decomposing import Anova, anova
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
-    from bayesjudge.fitting import Fit, fit, load
+    from bayesjudge.fitted import Fit, load
+    from bayesjudge.fitting import fit
     from bayesjudge.scores import Scores, read_scores, scan, split_by
     from bayesjudge.simulation import simulate
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
@@ -23,14 +24,14 @@ _HOMES = {
     "Anova": "decomposing",
     "BayesjudgeError": "errors",
     "DataError": "errors",
-    "Fit": "fitting",
+    "Fit": "fitted",
     "ModelError": "errors",
     "ModelSpec": "spec",
     "Scores": "scores",
     "UsageError": "errors",
     "anova": "decomposing",
     "fit": "fitting",
-    "load": "fitting",
+    "load": "fitted",
     "read_model": "spec",
     "read_scores": "scores",
     "scan": "scores",

@@ -1,319 +1,24 @@
-"""From scores to a fit, and from a fit to its answers."""
+"""From scores to a fit."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bayesjudge import comparing, ranking
-from bayesjudge.closed_form.paired import PairedDifference, paired_differences, se_ratio_findings
 from bayesjudge.engines import Settings, choose_engine, load_engine
-from bayesjudge.engines.convergence import Diagnostics, diagnose
 from bayesjudge.engines.posterior import posterior_tree
-from bayesjudge.errors import ModelError, UsageError
-from bayesjudge.estimands import ScenarioTerm, finite_scenario_means
-from bayesjudge.resolution import Resolved, ResolvedTerm, resolve
-from bayesjudge.scores.keys import cell_keys
-from bayesjudge.scores.problems import Problem
+from bayesjudge.errors import UsageError
+from bayesjudge.fitted import Fit
+from bayesjudge.resolution import Resolved, resolve
 from bayesjudge.scores.table import Scores
 from bayesjudge.spec import ModelSpec, override_prior, read_model
-from bayesjudge.storing import read_tree, scores_from_dataset, scores_to_dataset, write_tree
+from bayesjudge.storing import scores_to_dataset
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
-
-type Floats = NDArray[np.float64]
-
-CI_KIND = "eti"
-CI_PROB = 0.95
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A model fitted to scores.
-
-    Attributes
-    ----------
-    spec : ModelSpec
-    scores : Scores
-    posterior : xarray.DataTree
-        Groups ``posterior``, ``sample_stats`` and ``constant_data``; ArviZ
-        takes it as it is.
-    """
-
-    spec: ModelSpec
-    scores: Scores
-    posterior: xr.DataTree
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Fit):
-            return NotImplemented
-        return (
-            self.spec == other.spec
-            and self.scores == other.scores
-            and bool(self.posterior.equals(other.posterior))
-            and self.metadata == other.metadata
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """How the fit was made: engine, settings, unit, location, seconds."""
-        return dict(json.loads(self.posterior.attrs["bayesjudge"]))
-
-    @cached_property
-    def resolved(self) -> Resolved:
-        """The model as it lies on this table."""
-        made = self.metadata
-        return resolve(self.spec, self.scores, made["unit"], made["location"])
-
-    @cached_property
-    def convergence(self) -> Diagnostics:
-        """Convergence checks, as a frozen dataclass."""
-        return diagnose(self.posterior, self.resolved.panel)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the backbones, in the order of the posterior."""
-        return self.scores.levels("backbone")
-
-    def means(self, scenario_pool: int | None = None) -> Floats:
-        """Return draws of the backbone means, (n_draws, B), on the score scale.
-
-        Parameters
-        ----------
-        scenario_pool : int, optional
-            None speaks of new scenarios. A number N speaks of a finite pool of
-            N scenarios of which the table holds n; N = n of these alone.
-
-        Raises
-        ------
-        ModelError
-            Where a pool is asked for and the model has no scenario effects.
-        UsageError
-            Where the pool is smaller than the number of scenarios in the table.
-        """
-        means = self._flat("backbone_mean")
-        if scenario_pool is None:
-            return means
-        # Over judges not in the panel the effects of a scenario average to zero.
-        known = {*self.resolved.panel, "scenario"}
-        terms = [t for t in self.resolved.terms if "scenario" in t.dims and set(t.dims) <= known]
-        if not terms:
-            raise ModelError(
-                "the fit has no scenario effects",
-                remedy="Leave the question about these scenarios out",
-            )
-        n = self.scores.facet("scenario").n_levels
-        rng = np.random.default_rng(self.metadata["settings"]["random_seed"] + 3)
-        parts = tuple(self._scenario_term(t) for t in terms)
-        return finite_scenario_means(means, parts, n, scenario_pool, rng)
-
-    def leaderboard(
-        self,
-        *,
-        rope: float = 0.0,
-        ci_prob: float = CI_PROB,
-        scenario_pool: int | None = None,
-    ) -> pd.DataFrame:
-        """Return one row a backbone, best first.
-
-        Columns: backbone, mean, sd, ci_lower, ci_upper, expected_rank,
-        rank_lower, rank_upper, rank_lower_sim, rank_upper_sim, p_best, sucra,
-        sucra_lower, sucra_upper, tier. Means are panel means on the score
-        scale, intervals equal-tailed with probability ``ci_prob``; ``rope`` is
-        the difference, on the score scale, below which two count as equal.
-        """
-        return ranking.leaderboard(
-            self.means(scenario_pool),
-            self.labels,
-            ci_prob=ci_prob,
-            rope=rope,
-            lower_is_better=self.scores.lower_is_better,
-        )
-
-    def best_set(self, *, level: float = 0.95, scenario_pool: int | None = None) -> tuple[str, ...]:
-        """Return the smallest set that holds the best backbone with this probability."""
-        table = self.rank_probabilities(scenario_pool=scenario_pool)
-        return ranking.best_set(table.to_numpy()[:, 0], self.labels, level)
-
-    def rank_probabilities(self, *, scenario_pool: int | None = None) -> pd.DataFrame:
-        """Return P(backbone has rank), backbones by rows, ranks 1 to B by columns."""
-        values = ranking.rank_probabilities(self.means(scenario_pool), self.scores.lower_is_better)
-        return _square(values, self.labels, range(1, len(self.labels) + 1), "rank")
-
-    def pairwise(self, *, scenario_pool: int | None = None) -> pd.DataFrame:
-        """Return P(row beats column), ties split; the diagonal is null."""
-        values = comparing.pairwise_beats(self.means(scenario_pool), self.scores.lower_is_better)
-        return _square(values, self.labels, self.labels, "other")
-
-    def differences(
-        self,
-        *,
-        rope: float | None = None,
-        ci_prob: float = CI_PROB,
-        scenario_pool: int | None = None,
-    ) -> pd.DataFrame:
-        """Return one row a pair: difference, its interval, and the data's own standard error.
-
-        Columns: backbone, other, difference, sd, ci_lower, ci_upper, p_beats,
-        p_within_rope (null without a ROPE), clustered_se and n_scenarios: the
-        scenario-clustered standard error of the paired difference, null where
-        fewer than two scenarios are shared.
-        """
-        table = comparing.pairwise_differences(
-            self.means(scenario_pool),
-            self.labels,
-            ci_prob=ci_prob,
-            rope=rope,
-            lower_is_better=self.scores.lower_is_better,
-        )
-        position = {label: i for i, label in enumerate(self.labels)}
-        pairs = np.array(
-            [
-                (position[a], position[b])
-                for a, b in zip(table["backbone"], table["other"], strict=True)
-            ],
-            dtype=np.int64,
-        ).reshape(-1, 2)
-        paired = self._paired(pairs)
-        return table.assign(clustered_se=paired.se, n_scenarios=paired.n_scenarios)
-
-    def standard_error_findings(self) -> tuple[Problem, ...]:
-        """Warn where posterior sd and clustered standard error of neighbours disagree.
-
-        Only adjacent differences whose ratio lies outside 0.8 to 1.25 are named.
-        """
-        means = self.means()
-        pairs = comparing.adjacent_pairs(means, self.labels, self.scores.lower_is_better)
-        found = se_ratio_findings(
-            comparing.difference_sd(means, pairs), self._paired(pairs), pairs, self.labels
-        )
-        return tuple(finding.problem() for finding in found)
-
-    def effects(self, term: str, *, ci_prob: float = CI_PROB) -> pd.DataFrame:
-        """Return one row a level or cell of a term: estimate, sd, ci_lower, ci_upper.
-
-        Raises
-        ------
-        ModelError
-            Where the model has no such term, or its effects were not kept.
-        """
-        import pandas as pd
-
-        found = self.resolved.term(term)
-        name = f"{found.variable}_effect"
-        if name not in self.posterior["posterior"]:
-            raise ModelError(
-                f"the effects of {found.name} were not kept",
-                remedy="Fit with nested_effects=True",
-            )
-        draws = self._flat(name).reshape(-1, found.n_levels)
-        labels = [self.resolved_labels(dim) for dim in found.dims]
-        cells = np.unravel_index(np.arange(found.n_levels), found.shape)
-        columns: dict[str, Any] = {
-            dim: pd.Series([names[i] for i in cell], dtype=object)
-            for dim, names, cell in zip(found.dims, labels, cells, strict=True)
-        }
-        return pd.DataFrame({**columns, **_summary(draws, ci_prob, "estimate")})
-
-    def variance_components(self, *, ci_prob: float = CI_PROB) -> pd.DataFrame:
-        """Return one row a term: variance (with its interval), sd and share of the total.
-
-        Panel terms report the variance over the panel itself, random terms that
-        of their population; a scale by a facet is averaged over its levels.
-        """
-        import pandas as pd
-
-        variances = {t.name: self._variance(t) for t in self.resolved.terms}
-        variances["residual"] = _mean_square(self._flat("sigma"))
-        total = np.sum(list(variances.values()), axis=0)
-        rows = []
-        for name, draws in variances.items():
-            summary = _summary(draws[:, None], ci_prob, "variance")
-            rows.append(
-                {
-                    "term": name,
-                    "variance": summary["variance"][0],
-                    "sd": float(np.mean(np.sqrt(draws))),
-                    "ci_lower": summary["ci_lower"][0],
-                    "ci_upper": summary["ci_upper"][0],
-                    "share": float(np.mean(draws / total)),
-                }
-            )
-        return pd.DataFrame(rows)
-
-    def diagnostics(self) -> pd.Series[Any]:
-        """Return r_hat_max, ess_bulk_min, ess_tail_min, divergences, pareto_k and converged."""
-        import pandas as pd
-
-        return pd.Series(asdict(self.convergence), dtype=object)
-
-    def resolved_labels(self, dim: str) -> tuple[str, ...]:
-        """Return the labels of a dim of the posterior."""
-        return dict(self.resolved.labels)[dim]
-
-    def save(self, path: str | Path) -> Path:
-        """Write the fit as one netCDF file that :func:`load` and ArviZ read."""
-        return write_tree(self.posterior, Path(path))
-
-    def _repr_html_(self) -> str:
-        return str(self.leaderboard().to_html(index=False, float_format="{:.3f}".format))
-
-    def __repr__(self) -> str:
-        state = "converged" if self.convergence.converged else "NOT converged"
-        return (
-            f"Fit of {self.spec.title} by {self.metadata['engine']} on {len(self.scores)} scores "
-            f"of {len(self.labels)} backbones ({state})"
-        )
-
-    def _flat(self, name: str) -> Floats:
-        values = self.posterior["posterior"][name].transpose("chain", "draw", ...).to_numpy()
-        return np.asarray(values.reshape(-1, *values.shape[2:]))
-
-    def _variance(self, term: ResolvedTerm) -> Floats:
-        panel = f"{term.variable}_sd_panel"
-        name = panel if panel in self.posterior["posterior"] else f"{term.variable}_sd"
-        return _mean_square(self._flat(name))
-
-    def _scenario_term(self, term: ResolvedTerm) -> ScenarioTerm:
-        effect = self._flat(f"{term.variable}_effect")
-        axes = tuple(1 + i for i, dim in enumerate(term.dims) if dim != "backbone")
-        observed = effect.mean(axis=axes).reshape(len(effect), -1)
-        sd = self._flat(f"{term.variable}_sd")
-        sd = sd[:, None] if term.scale.by is None else sd
-        if term.scale.by not in (None, "backbone"):
-            sd = np.sqrt(np.mean(sd**2, axis=1, keepdims=True))
-        others = [
-            n
-            for dim, n in zip(term.dims, term.shape, strict=True)
-            if dim not in ("backbone", "scenario")
-        ]
-        zeros = {dim for dim, centred in zip(term.dims, term.centred, strict=True) if centred}
-        scale = 0.0 if zeros - {"backbone"} else 1.0 / np.sqrt(np.prod(others))
-        width = len(self.labels) if "backbone" in term.dims else 1
-        sds = np.broadcast_to(sd * scale, (len(effect), width))
-        return ScenarioTerm(observed, sds, centred="backbone" in zeros)
-
-    def _paired(self, pairs: NDArray[np.int64]) -> PairedDifference:
-        scores = self.scores
-        panel = [f for f in scores.facets if f.role == "panel" and f.name != "backbone"]
-        cell = (
-            cell_keys([f.codes for f in panel], [f.n_levels for f in panel])[0] if panel else None
-        )
-        scenario = scores.codes("scenario") if scores.has("scenario") else None
-        return paired_differences(
-            scores.score, scores.codes("backbone"), scenario, cell, len(self.labels), pairs
-        )
 
 
 def fit(
@@ -351,7 +56,8 @@ def fit(
     draws, tune, chains, target_accept, random_seed
         Sampling; ``draws`` are kept from each of ``chains``.
     nested_effects : bool
-        Keep the effects of generations too.
+        Keep all effects in the posterior: of generations and of interactions
+        with a random facet too, which are otherwise drawn when asked for.
     integrate : bool
         False samples every effect (numpyro only; slow, for checks).
     progress : bool
@@ -395,19 +101,6 @@ def fit(
     return _assemble(spec, scores, tree, resolved, settings, name, drawn.method, drawn.seconds)
 
 
-def load(path: str | Path) -> Fit:
-    """Read a fit that :meth:`Fit.save` wrote.
-
-    Raises
-    ------
-    DataError
-        Where the file is missing or is no saved fit.
-    """
-    tree = read_tree(Path(path))
-    spec, scores = scores_from_dataset(tree, str(path))
-    return Fit(spec, scores, tree)
-
-
 def _assemble(
     spec: ModelSpec,
     scores: Scores,
@@ -433,31 +126,3 @@ def _assemble(
         }
     )
     return Fit(spec, scores, tree)
-
-
-def _square(
-    values: Floats, rows: Iterable[str], columns: Iterable[object], name: str
-) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(
-        values,
-        index=pd.Index(list(rows), dtype=object, name="backbone"),
-        columns=pd.Index(list(columns), dtype=object, name=name),
-    )
-
-
-def _summary(draws: Floats, ci_prob: float, name: str) -> dict[str, Floats]:
-    ranking.check_probability(ci_prob, "ci_prob")
-    tail = (1 - ci_prob) / 2
-    lower, upper = np.quantile(draws, [tail, 1 - tail], axis=0)
-    return {
-        name: draws.mean(axis=0),
-        "sd": draws.std(axis=0, ddof=1),
-        "ci_lower": lower,
-        "ci_upper": upper,
-    }
-
-
-def _mean_square(values: Floats) -> Floats:
-    return np.mean(values.reshape(len(values), -1) ** 2, axis=1)

@@ -16,6 +16,7 @@ import bayesjudge as bj
 from bayesjudge import fitting
 from bayesjudge.engines import Draws, Settings, choose_engine, load_engine
 from bayesjudge.engines.convergence import diagnose
+from bayesjudge.engines.effects import is_kept
 from bayesjudge.errors import DataError, ModelError, UsageError
 from bayesjudge.resolution import resolve
 from bayesjudge.spec import Prior, Scale, Term, parse_model, read_model
@@ -66,7 +67,7 @@ def made_up(resolved, settings):
         for axis, centred in enumerate(term.centred):
             if centred:
                 values = values - values.mean(axis=2 + axis, keepdims=True)
-        if settings.nested_effects or "generation" not in term.dims:
+        if settings.nested_effects or is_kept(term, resolved.panel):
             effects[term.variable] = values
     stats = {"diverging": np.zeros(draws, bool), "lp": rng.normal(size=draws)}
     intercept = resolved.location + rng.normal(size=draws)
@@ -153,8 +154,6 @@ def test_asking_for_effects_that_are_not_there(quick):
         fit.effects("language")
     with pytest.raises(ModelError, match="no term 'criterion'"):
         fit.effects("criterion")
-    with pytest.raises(ModelError, match=r"generation were not kept.*nested_effects=True"):
-        fit.effects("generation")
     with pytest.raises(UsageError, match="ci_prob"):
         fit.effects("judge", ci_prob=1.5)
 
@@ -183,9 +182,7 @@ def test_names_and_dims_of_the_posterior(quick):
         "backbone_scenario_sd": ("backbone",),
         "backbone_scenario_sd_center": (),
         "backbone_scenario_sd_spread": (),
-        "backbone_scenario_effect": ("backbone", "scenario"),
         "judge_scenario_sd": (),
-        "judge_scenario_effect": ("judge", "scenario"),
         "sigma": ("backbone",),
         "sigma_center": (),
         "sigma_spread": (),
@@ -195,6 +192,25 @@ def test_names_and_dims_of_the_posterior(quick):
     assert set(posterior.data_vars).isdisjoint(posterior.dims)
     assert list(posterior.coords["judge"].values) == list(fit.scores.levels("judge"))
     assert set(fit.posterior.children) == {"posterior", "sample_stats", "constant_data"}
+
+
+def test_effects_that_are_not_kept_are_drawn_when_asked_for():
+    scores = scores_of(frame_of(backbone=3, scenario=4, judge=3, generation=2))
+    fit, whole = (bj.fit(scores, draws=100, nested_effects=nested) for nested in (False, True))
+    for name in ("backbone:scenario", "judge:scenario", "generation"):
+        variable = f"{name.replace(':', '_')}_effect"
+        assert variable not in fit.posterior["posterior"]
+        assert variable in whole.posterior["posterior"]
+        pd.testing.assert_frame_equal(fit.effects(name), whole.effects(name), rtol=1e-9)
+    np.testing.assert_allclose(fit.means(4), whole.means(4), rtol=1e-9)
+
+
+def test_effects_that_were_sampled_and_not_kept(quick, monkeypatch):
+    fit = quick(frame_of(backbone=3, scenario=4, judge=3, generation=2))
+    made = {**fit.metadata, "method": "nuts"}
+    monkeypatch.setattr(type(fit), "metadata", made)
+    with pytest.raises(ModelError, match=r"generation were not kept.*nested_effects=True"):
+        fit.effects("generation")
 
 
 def test_generations_are_kept_on_request(quick):
@@ -240,7 +256,7 @@ def test_a_random_judge_is_not_averaged_over(quick):
 
 
 def test_finite_scenarios(quick):
-    fit = quick()
+    fit = quick(nested_effects=True)
     posterior = fit.posterior["posterior"]
     expected = (
         posterior["backbone_mean"]
@@ -257,7 +273,7 @@ def test_finite_scenarios(quick):
 
 
 def test_finite_scenarios_of_judges_not_in_the_panel(quick):
-    fit = quick(options={"random": ["judge"]})
+    fit = quick(options={"random": ["judge"]}, nested_effects=True)
     posterior = fit.posterior["posterior"]
     expected = (
         posterior["backbone_mean"]
@@ -537,11 +553,11 @@ def test_only_panel_facets_are_checked():
 
 
 def test_weighted_draws():
-    good = diagnose(tree_of(normal(), attrs={"pareto_k": 0.3, "kish_ess": 900.0}), ())
+    good = diagnose(tree_of(normal(), attrs={"pareto_k": 0.3, "weighted_ess": 900.0}), ())
     assert good.converged
     assert good.r_hat_max is None
     assert (good.ess_bulk_min, good.ess_tail_min, good.pareto_k) == (900, 900, 0.3)
-    bad = diagnose(tree_of(normal(), attrs={"pareto_k": 0.8, "kish_ess": 127.0}), ())
+    bad = diagnose(tree_of(normal(), attrs={"pareto_k": 0.8, "weighted_ess": 127.0}), ())
     assert not bad.converged
     assert any("Pareto k is 0.80" in r for r in bad.reasons)
     assert any("bulk ESS is 127" in r for r in bad.reasons)

@@ -25,6 +25,7 @@ LAYERS = {
     "estimands": 4,
     "storing": 5,
     "fitting": 5,
+    "fitted": 5,
     "decomposing": 5,
     "judges": 6,
     "report": 7,

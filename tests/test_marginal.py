@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import jax
@@ -15,115 +14,30 @@ from hypothesis import strategies as st
 from numpyro.infer.util import log_density
 from scipy import stats
 
-from bayesjudge.engines import Settings
-from bayesjudge.engines.collapsed import collapse, finish
-from bayesjudge.engines.cross_products import contrasts, cross_products, lay_out, sd_offsets
+from bayesjudge.engines.coordinates import scale_sites
+from bayesjudge.engines.cross_products import contrasts, cross_products, lay_out
+from bayesjudge.engines.effects import sd_offsets
 from bayesjudge.engines.marginal import draw_effects, log_likelihood, moments
 from bayesjudge.engines.numpyro import effects_model
-from bayesjudge.engines.scales import scale_sites
 from bayesjudge.resolution import resolve
 from bayesjudge.scores import read_scores
-from bayesjudge.spec import Prior, Scale, Term, read_model
-
-CROSSED, COMMON = read_model("crossed"), read_model("crossed_common")
-
-
-def half_normal(width):
-    return Scale(Prior("half_normal", (width,)))
-
-
-def scale_by(facet):
-    return Scale(Prior("lognormal", (-1.0, 1.0)), facet, Prior("half_normal", (0.5,)))
-
-
-def with_terms(*terms, base=COMMON):
-    return replace(base, terms=(Term(("backbone",), half_normal(2.0)), *terms))
-
-
-CYCLICJUDGE = with_terms(
-    Term(("backbone", "judge"), scale_by("backbone"), ("judge",)),
-    Term(("scenario", "backbone"), scale_by("backbone")),
-    Term(("generation",), scale_by("backbone")),
+from bayesjudge.spec import Term
+from tests.dense_twin import (
+    B3,
+    DESIGNS,
+    G2,
+    dense_covariance,
+    dense_log_likelihood,
+    frame_of,
+    half_normal,
+    noise_of_rows,
+    random_scales,
+    resolved_of,
+    scale_by,
+    scales_of_terms,
+    term_covariance,
+    with_terms,
 )
-BY_SCENARIO_GENERATION = with_terms(Term(("generation",), scale_by("scenario")))
-CENTRED_BLOCK = with_terms(
-    Term(("scenario",), half_normal(1.0)),
-    Term(("judge", "scenario"), scale_by("judge"), ()),
-    Term(("backbone", "scenario"), half_normal(1.0), ("backbone",)),
-)
-
-
-def frame_of(seed=0, drop=0, **sizes):
-    rows = itertools.product(*([f"{name}{i}" for i in range(n)] for name, n in sizes.items()))
-    frame = pd.DataFrame(rows, columns=list(sizes))
-    rng = np.random.default_rng(seed)
-    frame = frame.assign(score=rng.normal(5, 1.3, len(frame)).round(3))
-    return frame.iloc[np.sort(rng.permutation(len(frame))[: len(frame) - drop])]
-
-
-def in_turn():
-    frame = frame_of(backbone=3, scenario=7, judge=3, generation=2)
-    index = frame["scenario"].str.removeprefix("scenario").astype(int)
-    return frame[frame["judge"] == "judge" + (index % 3).astype(str)]
-
-
-B3 = {"backbone": 3, "scenario": 5, "judge": 3}
-G2 = {**B3, "generation": 2}
-L2 = {"backbone": 3, "scenario": 4, "judge": 2, "language": 2}
-
-DESIGNS = {
-    "balanced": (CROSSED, frame_of(**B3), {}),
-    "balanced, common scales": (COMMON, frame_of(**B3), {}),
-    "unbalanced": (CROSSED, frame_of(drop=11, **B3), {}),
-    "generations": (CROSSED, frame_of(**G2), {}),
-    "generations, common scales": (COMMON, frame_of(**G2), {}),
-    "generations, unbalanced": (CROSSED, frame_of(drop=23, **G2), {}),
-    "languages": (CROSSED, frame_of(**L2), {}),
-    "languages and generations, unbalanced": (
-        CROSSED,
-        frame_of(drop=15, generation=2, **L2),
-        {},
-    ),
-    "one scenario": (CROSSED, frame_of(backbone=4, scenario=1, judge=3, generation=2), {}),
-    "one judge": (CROSSED, frame_of(backbone=3, scenario=6, judge=1), {}),
-    "two backbones": (CROSSED, frame_of(backbone=2, scenario=6, judge=2), {}),
-    "a judge per scenario in turn": (CROSSED, in_turn(), {}),
-    "random judge": (CROSSED, frame_of(drop=5, **B3), {"random": ["judge"]}),
-    "more random judges than scenarios": (
-        CROSSED,
-        frame_of(backbone=3, scenario=3, judge=5),
-        {"random": ["judge"]},
-    ),
-    "generations and more random judges than scenarios": (
-        CROSSED,
-        frame_of(backbone=2, scenario=3, judge=5, generation=2),
-        {"random": ["judge"]},
-    ),
-    "a user's panel facet": (
-        CROSSED,
-        frame_of(drop=7, criterion=2, **B3),
-        {"facets": ["criterion"]},
-    ),
-    "a user's random facet": (
-        CROSSED,
-        frame_of(drop=7, criterion=2, **B3),
-        {"random": ["criterion"]},
-    ),
-    "residual by judge": (
-        replace(COMMON, residual=scale_by("judge")),
-        frame_of(drop=9, **G2),
-        {},
-    ),
-    "offsets per backbone": (CYCLICJUDGE, frame_of(drop=9, **G2), {}),
-    "centred within blocks": (CENTRED_BLOCK, frame_of(drop=4, **B3), {}),
-    "generations without scenarios": (CROSSED, frame_of(backbone=3, judge=3, generation=4), {}),
-    "generation scales by scenario": (
-        BY_SCENARIO_GENERATION,
-        frame_of(drop=9, backbone=3, scenario=3, judge=3, generation=2),
-        {},
-    ),
-    "backbones alone": (CROSSED, pd.concat([frame_of(backbone=3)] * 3), {"replicates": True}),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -132,55 +46,10 @@ def _double_precision():
         yield
 
 
-def resolved_of(name):
-    spec, frame, options = DESIGNS[name]
-    return resolve(spec, read_scores(frame.reset_index(drop=True), **options))
-
-
 def pass_of(resolved):
     layout = lay_out(resolved)
     assert layout is not None
     return layout, moments(cross_products(resolved, layout), layout)
-
-
-def random_scales(resolved, seed):
-    rng = np.random.default_rng(seed)
-    n_sd = int(sd_offsets(resolved.terms)[-1]) + 1
-    n_noise = max(len(resolved.residual_labels), 1)
-    return rng.lognormal(-0.5, 0.7, n_sd), rng.lognormal(-1, 0.5, n_noise)
-
-
-def term_covariance(term, sd):
-    """Prior covariance of a term's effects, (L, L)."""
-    c = np.ones((1, 1))
-    for size, centred in zip(term.shape, term.centred, strict=True):
-        c = np.kron(c, np.eye(size) - centred / size)
-    by = np.zeros(term.n_levels, int) if term.by_codes is None else term.by_codes
-    return sd[by][:, None] * c * sd[by]
-
-
-def scales_of_terms(resolved, sd):
-    offsets = sd_offsets(resolved.terms)
-    return [sd[a:b] for a, b in itertools.pairwise(offsets)]
-
-
-def noise_of_rows(resolved, noise):
-    by = resolved.residual_by
-    return noise[np.zeros(resolved.score.size, int) if by is None else by]
-
-
-def dense_covariance(resolved, sd, noise, leave_out=()):
-    v = np.diag(noise_of_rows(resolved, noise))
-    for term, own in zip(resolved.terms, scales_of_terms(resolved, sd), strict=True):
-        if term.name not in leave_out:
-            v = v + term_covariance(term, own)[np.ix_(term.codes, term.codes)]
-    return v
-
-
-def dense_log_likelihood(resolved, sd, noise):
-    v = dense_covariance(resolved, sd, noise) + sd[-1] ** 2
-    y = resolved.score - resolved.location
-    return stats.multivariate_normal(np.zeros(y.size), v).logpdf(y)
 
 
 draw_once = jax.jit(draw_effects)
@@ -484,33 +353,3 @@ def test_the_model_with_every_effect_has_the_density_of_its_twin(name):
         arrays = {key: jnp.asarray(value) for key, value in values.items()}
         gaps.append(float(density(arrays)) - log_joint(resolved, values))
     np.testing.assert_allclose(gaps, gaps[0], rtol=0, atol=1e-7)
-
-
-def test_named_effects_are_drawn_from_the_dense_conditional():
-    resolved = resolved_of("generations, unbalanced")
-    collapsed = collapse(resolved)
-    assert collapsed is not None
-    n_draws = 6000
-    # Coordinates of zero: the same scales for every draw.
-    at_origin = np.zeros((1, n_draws, collapsed.size))
-    drawn = finish(collapsed, at_origin, Settings(nested_effects=True), {})
-    sd = [np.atleast_1d(drawn.scales[f"{t.variable}_sd"][0, 0]) for t in resolved.terms]
-    width = resolved.spec.intercept.parameters[0] * resolved.unit
-    sd = np.concatenate([*sd, [width]])
-    noise = drawn.scales["sigma"][0, 0] ** 2
-    v = dense_covariance(resolved, sd, noise) + width**2
-    y = resolved.score - resolved.location
-    owned = zip(resolved.terms, scales_of_terms(resolved, sd), strict=True)
-    for term, own in owned:
-        prior = term_covariance(term, own)
-        cross = prior[:, term.codes]
-        mean = cross @ np.linalg.solve(v, y)
-        spread = np.sqrt(np.diag(prior - cross @ np.linalg.solve(v, cross.T)))
-        found = drawn.effects[term.variable].reshape(n_draws, -1)
-        z = (found.mean(axis=0) - mean) / (spread / np.sqrt(n_draws))
-        assert np.abs(z).max() < 5
-        np.testing.assert_allclose(found.std(axis=0), spread, rtol=5 / np.sqrt(2 * n_draws))
-    z = (drawn.intercept.mean() - resolved.location - width**2 * np.linalg.solve(v, y).sum()) / (
-        drawn.intercept.std() / np.sqrt(n_draws)
-    )
-    assert abs(z) < 5

@@ -26,7 +26,8 @@ from bayesjudge.cli.options import (
 )
 from bayesjudge.engines import Settings, choose_engine
 from bayesjudge.errors import BayesjudgeError, DataError, UsageError
-from bayesjudge.fitting import Fit, fit, load
+from bayesjudge.fitted import Fit, load
+from bayesjudge.fitting import fit
 from bayesjudge.report.answers import Answer, Question, answer, result_object
 from bayesjudge.report.files import Content, OutputFolder
 from bayesjudge.report.results_folder import (

@@ -55,12 +55,14 @@ def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
     ----------
     tree : DataTree
         With groups ``posterior`` and ``sample_stats``; weighted draws carry
-        ``pareto_k`` and ``kish_ess`` as attributes of ``sample_stats``.
+        ``pareto_k`` and ``weighted_ess`` as attributes of ``sample_stats``, and
+        nothing else of them needs checking: they are independent.
     panel : tuple of str
         Panel facets; quantities over other dims are not checked one by one.
     """
     stats = tree["sample_stats"]
-    weighted = "pareto_k" in stats.attrs
+    if "pareto_k" in stats.attrs:
+        return _diagnose_weighted(tree)
     allowed = {"chain", "draw", "backbone", *panel}
     r_hat, bulk, tail = [], [], []
     names = []
@@ -77,21 +79,26 @@ def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
             names.append(str(name))
             bulk.append(_statistic("ess", series, method="bulk"))
             tail.append(_statistic("ess", series, method="tail", prob=(0.05, 0.95)))
-            if not weighted:
-                r_hat.append(_statistic("rhat", _two_chains(series)))
+            r_hat.append(_statistic("rhat", _two_chains(series)))
     divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
     # NumPy's maximum of a nan is nan, Python's depends on the order.
     r_hat_max = float(np.max(r_hat)) if r_hat else None
     bulk_min, tail_min = float(np.min([np.inf, *bulk])), float(np.min([np.inf, *tail]))
-    pareto_k = float(stats.attrs["pareto_k"]) if weighted else None
-    if weighted:
-        kish = float(stats.attrs["kish_ess"])
-        bulk_min, tail_min = min(bulk_min, kish), min(tail_min, kish)
     worst = names[int(np.argmin(bulk))] if bulk else ""
-    reasons = _reasons(r_hat_max, bulk_min, tail_min, divergences, pareto_k, worst)
+    reasons = _reasons(r_hat_max, bulk_min, tail_min, divergences, None, worst)
     return Diagnostics(
-        r_hat_max, bulk_min, tail_min, divergences, pareto_k, not reasons, worst, reasons
+        r_hat_max, bulk_min, tail_min, divergences, None, not reasons, worst, reasons
     )
+
+
+def _diagnose_weighted(tree: xr.DataTree) -> Diagnostics:
+    """Check Pareto k and the effective size of importance draws (STATISTICS section 5)."""
+    attributes = tree["sample_stats"].attrs
+    sizes = tree["posterior"].sizes
+    pareto_k = float(attributes["pareto_k"])
+    ess = min(float(attributes["weighted_ess"]), float(sizes["chain"] * sizes["draw"]))
+    reasons = _reasons(None, ess, ess, 0, pareto_k, "the weights")
+    return Diagnostics(None, ess, ess, 0, pareto_k, not reasons, "the weights", reasons)
 
 
 def _two_chains(series: NDArray[np.float64]) -> NDArray[np.float64]:

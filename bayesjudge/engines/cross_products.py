@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.engines.effects import sd_offsets
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Floats = NDArray[np.float64]
@@ -144,12 +145,6 @@ def contrasts(n: int) -> Floats:
         basis[k, k - 1] = -k
         basis[:, k - 1] /= np.sqrt(k * (k + 1))
     return basis
-
-
-def sd_offsets(terms: tuple[ResolvedTerm, ...]) -> Ints:
-    """Return where each term's scales start in the vector of scales, and its length."""
-    sizes = [1 if t.by_codes is None else len(t.by_labels) for t in terms]
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def lay_out(resolved: Resolved) -> Layout | None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,23 +22,24 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import MCMC, NUTS, init_to_value
 
-from bayesjudge.engines.collapsed import (
-    Collapsed,
-    collapse,
-    finish,
-    named_scales,
-)
-from bayesjudge.engines.protocol import Draws, Settings
-from bayesjudge.engines.scales import (
-    Data,
+from bayesjudge.engines.collapsed import collapse
+from bayesjudge.engines.coordinates import (
+    Constants,
     Frame,
     ScaleSite,
-    sample_scale,
+    constants,
     scale_sites,
-    scales_potential,
+    scales_at,
+    size,
 )
+from bayesjudge.engines.effects import name_scales
+from bayesjudge.engines.integrating import finish, integrate
+from bayesjudge.engines.marginal import Moments, log_likelihood
+from bayesjudge.engines.modes import settle
+from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved, ResolvedTerm
+from bayesjudge.spec import Prior
 
 type Array = Any
 
@@ -57,22 +58,64 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
             f"model {resolved.spec.name}",
             "Use a gaussian model",
         )
+    if settings.integrate:
+        return sample_integrated(resolved, settings)
     started = time.perf_counter()
     with jax.enable_x64(True):
-        collapsed = collapse(resolved) if settings.integrate else None
-        if collapsed is None:
-            draws = _sample_effects(resolved, settings)
-        else:
-            draws = sample_collapsed(collapsed, settings)
-        return replace(draws, seconds=time.perf_counter() - started)
+        draws = _sample_effects(resolved, settings)
+    return replace(draws, seconds=time.perf_counter() - started)
 
 
-def sample_collapsed(collapsed: Collapsed, settings: Settings) -> Draws:
+class ScalesData(NamedTuple):
+    """What the model of the scales is conditioned on, and its coordinates."""
+
+    origin: Array
+    axes: Array
+    frame: Frame
+    fixed: Constants
+    moments: Moments
+
+
+def sample_integrated(resolved: Resolved, settings: Settings) -> Draws:
     """Sample the scales with NUTS and draw the effects from their exact conditional."""
-    mcmc = _scales_sampler(collapsed.sites, replace(settings, random_seed=0))
-    coordinates, stats = _run(mcmc, settings, collapsed.frame, collapsed.data)
-    draws = finish(collapsed, coordinates["q"], settings, stats)
-    return replace(draws, method="collapsed nuts")
+    started = time.perf_counter()
+    collapsed = collapse(resolved)
+    integrated = integrate(resolved)
+    sites = scale_sites(resolved)
+    if collapsed is None or integrated is None:
+        return sample(resolved, replace(settings, integrate=False))
+    shape = (settings.chains, settings.draws)
+    start = settle(sites, constants(resolved), integrated, signed=True)
+    stats: dict[str, Any] = {}
+    x = np.zeros((*shape, 0))
+    if size(sites):
+        axes = np.linalg.cholesky(start.covariance)
+        with jax.enable_x64(True):
+            fixed = Constants(*map(jnp.asarray, start.target.fixed))
+            frame = Frame(*map(jnp.asarray, start.target.frame))
+            data = ScalesData(
+                jnp.asarray(start.mean), jnp.asarray(axes), frame, fixed, collapsed.moments
+            )
+            mcmc = _scales_sampler(sites, replace(settings, random_seed=0))
+            samples, stats = _run(mcmc, settings, data)
+        x = start.mean + np.asarray(samples["q"]) @ axes.T
+    scales = scales_at(x.reshape(-1, x.shape[-1]), sites, start.target.frame, start.target.fixed)
+    draws = finish(
+        resolved,
+        integrated,
+        scales.sd,
+        scales.noise,
+        scales.hyper,
+        shape,
+        settings.random_seed,
+        settings.nested_effects,
+    )
+    return replace(
+        draws,
+        sample_stats=stats,
+        method="collapsed nuts" if stats else "conjugate",
+        seconds=time.perf_counter() - started,
+    )
 
 
 def effects_model(
@@ -113,19 +156,40 @@ def sample_unit_effects(term: ResolvedTerm) -> Array:
     return jnp.transpose(numpyro.sample(name, unit), np.argsort([*free, *zeros]).tolist())
 
 
+def sample_scale(site: ScaleSite, unit: Array) -> Array:
+    """Sample one scale inside a NumPyro model; shape (1,) or (n_by,)."""
+    center = _sample_prior(
+        f"{site.name}_center" if site.n_by else site.name, site.scale.center, unit
+    )
+    if not site.n_by:
+        return jnp.reshape(center, (1,))
+    spread = _sample_prior(f"{site.name}_spread", site.spread, 1.0)
+    z = numpyro.sample(f"{site.name}_z", dist.Normal(0.0, 1.0).expand([site.n_by]).to_event(1))
+    return center * jnp.exp(spread * z)
+
+
+def _sample_prior(name: str, prior: Prior, unit: Array) -> Array:
+    if prior.distribution == "fixed":
+        return jnp.asarray(prior.parameters[0] * unit)
+    if prior.distribution == "lognormal":
+        mu, spread = prior.parameters
+        return numpyro.sample(name, dist.LogNormal(mu + jnp.log(unit), spread))
+    return numpyro.sample(name, dist.HalfNormal(prior.parameters[0] * unit))
+
+
 @lru_cache(maxsize=8)
 def _scales_sampler(sites: tuple[ScaleSite, ...], settings: Settings) -> MCMC:
     """Return a sampler that is compiled once for all tables of one shape."""
-    potential, size = scales_potential(sites)
-    flat = dist.ImproperUniform(dist.constraints.real_vector, (), (size,))
+    n = size(sites)
+    flat = dist.ImproperUniform(dist.constraints.real_vector, (), (n,))
 
-    def model(frame: Frame, data: Data) -> None:
+    def model(data: ScalesData) -> None:
         q = numpyro.sample("q", flat)
-        with numpyro.handlers.block():
-            energy = potential(frame.origin + frame.axes @ q, data)
-        numpyro.factor("density", -energy)
+        scales = scales_at(data.origin + data.axes @ q, sites, data.frame, data.fixed, jnp)
+        value = scales.log_prior + log_likelihood(scales.sd, scales.noise, data.moments)
+        numpyro.factor("density", value)
 
-    return _mcmc(model, {"q": np.zeros(size)}, settings, jit_model_args=True)
+    return _mcmc(model, {"q": np.zeros(n)}, settings, jit_model_args=True)
 
 
 def _mcmc(
@@ -183,5 +247,13 @@ def _sample_effects(resolved: Resolved, settings: Settings) -> Draws:
         for t in resolved.terms
         if settings.nested_effects or "generation" not in t.dims
     }
-    scales, hyper = named_scales(resolved, samples)
+    shape = samples["intercept"].shape
+    sd = np.asarray(samples["all_sd"]).reshape(shape[0] * shape[1], -1)
+    noise = np.asarray(samples["noise_variance"]).reshape(shape[0] * shape[1], -1)
+    scales = name_scales(resolved, sd, noise, shape)
+    hyper = {
+        name: np.asarray(value)
+        for name, value in samples.items()
+        if name.endswith(("_center", "_spread"))
+    }
     return Draws(scales, hyper, np.asarray(samples["intercept"]), effects, stats, method="nuts")

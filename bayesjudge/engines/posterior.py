@@ -75,7 +75,7 @@ def posterior_tree(resolved: Resolved, draws: Draws) -> xr.DataTree:
     n_chains, n_draws = draws.intercept.shape
     axes = {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
     stats = {name: (("chain", "draw"), value) for name, value in draws.sample_stats.items()}
-    weights = {"pareto_k": draws.pareto_k, "kish_ess": draws.kish_ess}
+    weights = {"pareto_k": draws.pareto_k, "weighted_ess": draws.weighted_ess}
     attrs = {name: value for name, value in weights.items() if value is not None}
     return xr.DataTree.from_dict(
         {

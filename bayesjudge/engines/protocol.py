@@ -24,7 +24,7 @@ class Settings:
         Of NUTS.
     random_seed : int
     nested_effects : bool
-        Also keep the effects of nested random facets (generation).
+        Also keep the effects of generations and of interactions with a random facet.
     integrate : bool
         Integrate the effects out where the family allows it and draw them
         afterwards; False samples every effect.
@@ -71,7 +71,7 @@ class Draws:
     method : str
         What ran: ``nuts`` (effects sampled), ``collapsed nuts``,
         ``importance`` or ``conjugate`` (no scale to sample).
-    pareto_k, kish_ess : float or None
+    pareto_k, weighted_ess : float or None
         Of importance weights; None for Markov chains.
     """
 
@@ -83,7 +83,7 @@ class Draws:
     seconds: float = 0.0
     method: str = "nuts"
     pareto_k: float | None = None
-    kish_ess: float | None = None
+    weighted_ess: float | None = None
 
 
 class Engine(Protocol):

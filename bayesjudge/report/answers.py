@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesjudge import ranking
 from bayesjudge.errors import UsageError
-from bayesjudge.fitting import CI_KIND, CI_PROB, Fit
+from bayesjudge.fitted import CI_KIND, CI_PROB, Fit
 from bayesjudge.scores.problems import Problem
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Answer:
     fit : Fit
     question : Question
     leaderboard, rank_probabilities, pairwise, differences, components, offsets : DataFrame
-        As the methods of :class:`bayesjudge.fitting.Fit` give them; ``offsets``
+        As the methods of :class:`bayesjudge.fitted.Fit` give them; ``offsets``
         holds the effects of all panel terms under one another.
     best_set : tuple of str
     findings : tuple of Problem

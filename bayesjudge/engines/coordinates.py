@@ -1,0 +1,262 @@
+"""The scales on the real line: coordinates in which their posterior is nearly normal.
+
+Half-normal scales are taken on the logarithm where the data keep them clear of
+zero, and otherwise with a sign that the likelihood does not see: the size of a
+normal variable, whose density is smooth through zero.
+
+Scales by a facet, log s_b ~ N(log s, t^2), make a funnel in (t, s_b). Were the
+likelihood of log s_b normal with precision h_b about l_b, then given s and t
+
+    log s_b ~ N((h_b t^2 l_b + log s) / a_b, t^2 / a_b),    a_b = 1 + h_b t^2,
+
+so w_b, its standardized value, is independent of both. With h_b = 0 that is the
+non-centred parameterization, with h_b large the centred one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesjudge.resolution import Resolved
+from bayesjudge.spec import Prior, Scale
+
+type Array = Any
+
+# Keeps logarithms finite where a signed scale passes through zero.
+_TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class ScaleSite:
+    """One term's scale; hashable, so that compiled kernels can be reused.
+
+    Attributes
+    ----------
+    name : str
+        As the posterior names it.
+    scale : Scale
+    n_by : int
+        Levels of ``scale.by``; 0 for one common scale.
+    """
+
+    name: str
+    scale: Scale
+    n_by: int
+
+    @property
+    def spread(self) -> Prior:
+        """Prior of the spread of a scale by levels; none at all is a spread of zero."""
+        return self.scale.spread or Prior("fixed", (0.0,))
+
+    @property
+    def deviates(self) -> bool:
+        """Whether the levels have scales of their own."""
+        return bool(self.n_by) and self.spread != Prior("fixed", (0.0,))
+
+    @property
+    def width(self) -> int:
+        """Number of scales."""
+        return max(self.n_by, 1)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One free parameter of a site, or its levels' deviations."""
+
+    site: int
+    part: str
+    start: int
+    stop: int
+    prior: Prior | None
+
+
+def scale_sites(resolved: Resolved) -> tuple[ScaleSite, ...]:
+    """Return the scales of all terms, then the residual's, as the posterior names them."""
+    terms = [ScaleSite(f"{t.variable}_sd", t.scale, len(t.by_labels)) for t in resolved.terms]
+    return (*terms, ScaleSite("sigma", resolved.residual, len(resolved.residual_labels)))
+
+
+def slots(sites: tuple[ScaleSite, ...]) -> tuple[Slot, ...]:
+    """Return where each free parameter lies in the vector of coordinates."""
+    out: list[Slot] = []
+    start = 0
+    for i, site in enumerate(sites):
+        parts: list[tuple[str, Prior | None, int]] = [("center", site.scale.center, 1)]
+        if site.n_by:
+            parts.append(("spread", site.spread, 1))
+        if site.deviates:
+            parts.append(("levels", None, site.n_by))
+        for part, prior, size in parts:
+            if prior is None or prior.distribution != "fixed":
+                out.append(Slot(i, part, start, start + size, prior))
+                start += size
+    return tuple(out)
+
+
+def size(sites: tuple[ScaleSite, ...]) -> int:
+    """Return the number of coordinates D."""
+    return max((s.stop for s in slots(sites)), default=0)
+
+
+class Frame(NamedTuple):
+    """Which coordinates are used.
+
+    Attributes
+    ----------
+    logged : (D,) bool array
+        Half-normal parameters taken on the logarithm; the others have a sign.
+    information, target : (D,) float arrays
+        h and l of the levels of scales by a facet; zero elsewhere.
+    """
+
+    logged: Array
+    information: Array
+    target: Array
+
+
+class Constants(NamedTuple):
+    """What the scales are measured in.
+
+    Attributes
+    ----------
+    unit : float
+        u, in the unit of the scores.
+    intercept_sd, floor : float
+        Prior sd of the intercept and smallest residual sd, in the unit of the scores.
+    """
+
+    unit: Array
+    intercept_sd: Array
+    floor: Array
+
+
+class Scales(NamedTuple):
+    """Scales at some coordinates.
+
+    Attributes
+    ----------
+    sd : (..., n_sd)
+        Of all terms in the unit of the scores, the intercept's last.
+    noise : (..., V)
+        Residual variances.
+    log_prior : (...)
+        Density of the coordinates, up to a constant.
+    hyper : dict of (...)
+        ``<name>_center`` (in the unit of the scores) and ``<name>_spread``.
+    """
+
+    sd: Array
+    noise: Array
+    log_prior: Array
+    hyper: dict[str, Array]
+
+
+def constants(resolved: Resolved) -> Constants:
+    """Return the constants of a model on a table."""
+    return Constants(resolved.unit, resolved.intercept_sd, resolved.noise_floor)
+
+
+def plain_frame(sites: tuple[ScaleSite, ...], logged: bool = True) -> Frame:
+    """Return coordinates that know nothing of the data: non-centred levels."""
+    n = size(sites)
+    return Frame(np.full(n, logged), np.zeros(n), np.zeros(n))
+
+
+def scales_at(
+    x: Array, sites: tuple[ScaleSite, ...], frame: Frame, fixed: Constants, xp: Any = np
+) -> Scales:
+    """Map coordinates (..., D) to the scales, and give the prior's density there.
+
+    Parameters
+    ----------
+    xp : module
+        NumPy, or ``jax.numpy`` inside a JAX function.
+    """
+    free = {(s.site, s.part): s for s in slots(sites)}
+    log_prior = xp.zeros(x.shape[:-1])
+    hyper: dict[str, Array] = {}
+    values: list[Array] = []
+    for i, site in enumerate(sites):
+        center, density = _one(x, free.get((i, "center")), site.scale.center, frame, xp)
+        log_prior = log_prior + density
+        if not site.n_by:
+            values.append(center[..., None])
+            continue
+        spread, density = _one(x, free.get((i, "spread")), site.spread, frame, xp)
+        log_prior = log_prior + density
+        hyper[f"{site.name}_center"] = center * fixed.unit
+        hyper[f"{site.name}_spread"] = spread
+        if not site.deviates:
+            values.append(xp.broadcast_to(center[..., None], (*center.shape, site.n_by)))
+            continue
+        slot = free[i, "levels"]
+        part = slice(slot.start, slot.stop)
+        h, l = frame.information[part], frame.target[part]  # noqa: E741
+        log_center = xp.log(xp.maximum(center, _TINY))[..., None]
+        t = spread[..., None]
+        a = 1.0 + h * t**2
+        z = h * t * (l - log_center) / a + x[..., part] / xp.sqrt(a)
+        values.append(center[..., None] * xp.exp(t * z))
+        log_prior = log_prior - 0.5 * xp.sum(z**2 + xp.log(a), axis=-1)
+    intercept = xp.broadcast_to(xp.asarray(fixed.intercept_sd), (*x.shape[:-1], 1))
+    sd = xp.concatenate([*[v * fixed.unit for v in values[:-1]], intercept], axis=-1)
+    noise = (values[-1] * fixed.unit) ** 2 + fixed.floor**2
+    return Scales(sd, noise, log_prior, hyper)
+
+
+def _one(x: Array, slot: Slot | None, prior: Prior, frame: Frame, xp: Any) -> tuple[Array, Array]:
+    """Return a scale in units of u and its log density, shapes x.shape[:-1]."""
+    if slot is None:
+        value = xp.full(x.shape[:-1], prior.parameters[0])
+        return value, xp.zeros(x.shape[:-1])
+    raw = x[..., slot.start]
+    if prior.distribution == "lognormal":
+        mu, sd = prior.parameters
+        return xp.exp(raw), -0.5 * ((raw - mu) / sd) ** 2
+    logged = frame.logged[slot.start]
+    # Where the sign is kept the exponential is not used and must not overflow.
+    log_value = xp.where(logged, raw, 0.0)
+    value = xp.where(logged, xp.exp(log_value), xp.abs(raw))
+    return value, -0.5 * (value / prior.parameters[0]) ** 2 + log_value
+
+
+def coordinates_of(
+    sd: NDArray[np.float64],
+    hyper: dict[str, NDArray[np.float64]],
+    sites: tuple[ScaleSite, ...],
+    frame: Frame,
+) -> NDArray[np.float64]:
+    """Return the coordinates (D,) of scales in units of u: the inverse of :func:`scales_at`.
+
+    Parameters
+    ----------
+    sd : (n,) array
+        All scales, those of the residual last; no intercept.
+    hyper : dict of floats
+        Centres (in units of u) and spreads by name.
+    """
+    x = np.zeros(size(sites))
+    starts = np.concatenate([[0], np.cumsum([s.width for s in sites])])
+    for slot in slots(sites):
+        site = sites[slot.site]
+        own = sd[starts[slot.site] : starts[slot.site + 1]]
+        center = hyper.get(f"{site.name}_center", site.scale.center.parameters[0])
+        spread = hyper.get(f"{site.name}_spread", site.spread.parameters[0])
+        if slot.part == "levels":
+            part = slice(slot.start, slot.stop)
+            h, l = frame.information[part], frame.target[part]  # noqa: E741
+            log_center = np.log(np.maximum(center, _TINY))
+            a = 1.0 + h * spread**2
+            z = (np.log(np.maximum(own, _TINY)) - log_center) / spread
+            x[part] = np.sqrt(a) * (z - h * spread * (l - log_center) / a)
+            continue
+        value = spread if slot.part == "spread" else (center if site.n_by else own[0])
+        on_log = slot.prior is not None and (
+            slot.prior.distribution == "lognormal" or bool(frame.logged[slot.start])
+        )
+        x[slot.start] = np.log(np.maximum(value, _TINY)) if on_log else value
+    return x

@@ -1,0 +1,330 @@
+"""Importance draws from a density in up to a hundred dimensions.
+
+The proposal is a multivariate t density whose coordinates are bent, one by one,
+by monotone curves through the quantiles of the draws so far; it is fitted in
+rounds to all weighted draws (adaptive multiple importance sampling: Cornuet,
+Marin, Mira and Robert 2012). Pareto-smoothed weights (Vehtari, Simpson, Gelman,
+Yao and Gabry 2024) say how well it fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp, ndtr
+
+type Floats = NDArray[np.float64]
+type Ints = NDArray[np.int64]
+type LogDensity = Callable[[Floats], Floats]
+
+# Normal quantiles through which a coordinate's curve runs; straight beyond.
+_KNOTS = np.array([-2.2, -1.4, -0.7, 0.0, 0.7, 1.4, 2.2])
+
+# How much wider than the draws so far the proposal is made.
+_INFLATION = 1.1
+
+# Weights above that of the draw of this rank count no more than it.
+_LARGEST_WEIGHTS = 20
+
+# Effective draws at which a curve is half believed.
+_CURVE_DRAWS = 60
+
+# Rounds whose draws a fit uses.
+_REMEMBERED = 4
+
+# Rows straightened at once: their temporaries fit the processor's cache.
+_ROWS = 400
+
+# A round that improves the effective size by less than this was the last.
+_WORTHWHILE = 1.1
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Monotone curves y(z), one a coordinate (Gregory and Delbourgo 1982).
+
+    Attributes
+    ----------
+    heights, slopes : (K, D) float arrays
+        Of y at the knots, and of its derivative.
+    """
+
+    heights: Floats
+    slopes: Floats
+
+    def bend(self, z: Floats) -> Floats:
+        """Return y (n, D) of z (n, D)."""
+        k, column = self._bins(np.searchsorted(_KNOTS, z))
+        left, right = self.slopes[k, column], self.slopes[k + 1, column]
+        low, rise = self.heights[k, column], self.heights[k + 1, column] - self.heights[k, column]
+        width = (_KNOTS[1:] - _KNOTS[:-1])[k]
+        secant = rise / width
+        t = (z - _KNOTS[k]) / width
+        inside = np.clip(t, 0.0, 1.0)
+        product = inside * (1 - inside)
+        y = low + rise * (secant * inside**2 + left * product) / (
+            secant + (left + right - 2 * secant) * product
+        )
+        return np.asarray(
+            y + left * np.minimum(t, 0.0) * width + right * np.maximum(t - 1.0, 0.0) * width
+        )
+
+    def straighten(self, y: Floats) -> tuple[Floats, Floats]:
+        """Return z (n, D) of y (n, D), and the log determinant of dz/dy (n,)."""
+        above = np.zeros(y.shape, np.int64)
+        for height in self.heights:
+            above += y > height
+        k, column = self._bins(above)
+        left, right = self.slopes[k, column], self.slopes[k + 1, column]
+        low, rise = self.heights[k, column], self.heights[k + 1, column] - self.heights[k, column]
+        width = (_KNOTS[1:] - _KNOTS[:-1])[k]
+        secant = rise / width
+        over = y - low
+        inside = np.clip(over, 0.0, rise)
+        bent = left + right - 2 * secant
+        a = rise * (secant - left) + inside * bent
+        b = rise * left - inside * bent
+        c = -secant * inside
+        root = np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))
+        t = np.clip(-2 * c / (b + root), 0.0, 1.0)
+        product = t * (1 - t)
+        slope = (
+            secant**2
+            * (right * t**2 + 2 * secant * product + left * (1 - t) ** 2)
+            / (secant + bent * product) ** 2
+        )
+        z = _KNOTS[k] + width * t
+        z = z + np.minimum(over, 0.0) / left + np.maximum(over - rise, 0.0) / right
+        return z, -np.log(slope).sum(axis=1)
+
+    def _bins(self, above: Ints) -> tuple[Ints, Ints]:
+        k = np.clip(above - 1, 0, _KNOTS.size - 2)
+        return k, np.broadcast_to(np.arange(k.shape[1]), k.shape)
+
+
+def curves_through(heights: Floats) -> Curves:
+    """Return curves through ascending heights (K, D), their tails a little wide."""
+    secants = np.diff(heights, axis=0) / np.diff(_KNOTS)[:, None]
+    inner = np.sqrt(secants[:-1] * secants[1:])
+    first = secants[:1] ** 1.5 / np.sqrt(inner[:1])
+    last = secants[-1:] ** 1.5 / np.sqrt(inner[-1:])
+    return Curves(heights, np.vstack([first, inner, last]))
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A t density in bent coordinates.
+
+    Attributes
+    ----------
+    mean : (D,) float array
+    factor : (D, D) float array
+        Lower Cholesky factor of the scale matrix, before bending.
+    curves : Curves
+    """
+
+    mean: Floats
+    factor: Floats
+    curves: Curves
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Degrees of freedom: in many dimensions t densities of few miss the normal's shell."""
+        return max(8.0, self.mean.size / 2)
+
+    def draw(self, rng: np.random.Generator, n: int) -> Floats:
+        """Return n draws, (n, D)."""
+        df = self.degrees_of_freedom
+        normal = rng.standard_normal((n, self.mean.size))
+        radius = np.sqrt(rng.chisquare(df, (n, 1)) / df)
+        return self.curves.bend(self.mean + (normal / radius) @ self.factor.T)
+
+    def log_density(self, y: Floats) -> Floats:
+        """Return the log density of rows of y, (n,)."""
+        inverse = np.linalg.inv(self.factor).T
+        parts = [self._log_density(y[i : i + _ROWS], inverse) for i in range(0, len(y), _ROWS)]
+        return np.concatenate(parts)
+
+    def _log_density(self, y: Floats, inverse: Floats) -> Floats:
+        df, d = self.degrees_of_freedom, self.mean.size
+        z, log_slope = self.curves.straighten(y)
+        z = (z - self.mean) @ inverse
+        constant = gammaln((df + d) / 2) - gammaln(df / 2) - 0.5 * d * np.log(df * np.pi)
+        log_det = np.log(np.diag(self.factor)).sum()
+        tail = 0.5 * (df + d) * np.log1p(np.einsum("nd,nd->n", z, z) / df)
+        return np.asarray(log_slope + constant - log_det - tail)
+
+
+def first_proposal(mean: Floats, covariance: Floats) -> Proposal:
+    """Return a t density with this centre and shape, its curves straight."""
+    sd = np.sqrt(np.diag(covariance))
+    factor = np.linalg.cholesky(_INFLATION * covariance / np.outer(sd, sd))
+    return Proposal(np.zeros(mean.size), factor, curves_through(mean + np.outer(_KNOTS, sd)))
+
+
+def adapt(
+    rng: np.random.Generator,
+    target: LogDensity,
+    proposal: Proposal,
+    n_draws: int,
+    n_rounds: tuple[int, int],
+) -> Proposal:
+    """Fit the proposal to all weighted draws so far, round by round.
+
+    Parameters
+    ----------
+    n_draws : int
+        Of each round.
+    n_rounds : (least, most)
+        Between them rounds go on while they improve the fit.
+    """
+    rounds: list[_Round] = []
+    best = 0.0
+    for done in range(n_rounds[1]):
+        y = proposal.draw(rng, n_draws)
+        newest = _Round(proposal, y, target(y))
+        own = proposal.log_density(y)
+        size = _ess(newest.log_density - own)
+        if done >= n_rounds[0] and size < _WORTHWHILE * best:
+            break
+        best = max(best, size)
+        # What each round's draws have under each proposal is worked out once.
+        for old in rounds:
+            old.under.append(proposal.log_density(old.draws))
+        newest.under.extend([*(old.proposal.log_density(y) for old in rounds), own])
+        rounds = [*rounds, newest][-_REMEMBERED:]
+        for one in rounds:
+            del one.under[: -len(rounds)]
+        log_weight = np.concatenate(
+            [one.log_density - logsumexp(one.under, axis=0) for one in rounds]
+        )
+        weight = np.exp(log_weight - logsumexp(log_weight))
+        proposal = _refit(proposal, np.vstack([one.draws for one in rounds]), weight)
+    return proposal
+
+
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """One round's draws, and their density under the target and each proposal."""
+
+    proposal: Proposal
+    draws: Floats
+    log_density: Floats
+    under: list[Floats] = field(default_factory=list)
+
+
+def _ess(log_ratio: Floats) -> float:
+    return kish_ess(log_ratio - logsumexp(log_ratio))
+
+
+def _refit(proposal: Proposal, y: Floats, weight: Floats) -> Proposal:
+    """Fit curves to weighted quantiles, then mean and scale matrix to what they straighten."""
+    weight = np.minimum(weight, np.partition(weight, -_LARGEST_WEIGHTS)[-_LARGEST_WEIGHTS])
+    weight = weight / weight.sum()
+    ess = 1.0 / np.sum(weight**2)
+    trust = ess / (ess + _CURVE_DRAWS)
+    heights = trust * _quantiles(y, weight) + (1 - trust) * proposal.curves.heights
+    # Ties of few heavy draws would make a curve flat.
+    gaps = np.maximum(np.diff(heights, axis=0), 1e-3 * (heights[-1] - heights[0]))
+    curves = curves_through(np.vstack([heights[:1], heights[0] + np.cumsum(gaps, axis=0)]))
+    z, _ = curves.straighten(y)
+    mean = weight @ z
+    centred = z - mean
+    covariance = centred.T @ (centred * weight[:, None])
+    trust = ess / (ess + 2 * y.shape[1])
+    old = proposal.factor @ proposal.factor.T
+    covariance = trust * _INFLATION * covariance + (1 - trust) * old
+    return Proposal(trust * mean, np.linalg.cholesky(covariance), curves)
+
+
+def _quantiles(y: Floats, weight: Floats) -> Floats:
+    """Return weighted quantiles at the knots' normal probabilities, (K, D)."""
+    order = np.argsort(y, axis=0)
+    cumulative = np.cumsum(weight[order], axis=0) - 0.5 * weight[order]
+    ascending = np.take_along_axis(y, order, axis=0)
+    p = ndtr(_KNOTS)
+    columns = [np.interp(p, c, v) for c, v in zip(cumulative.T, ascending.T, strict=True)]
+    return np.array(columns).T
+
+
+def pareto_smooth(log_ratio: Floats) -> tuple[Floats, float]:
+    """Return Pareto-smoothed, normalized log weights and the Pareto k.
+
+    The largest weights are replaced by quantiles of a generalized Pareto
+    distribution fitted to them.
+
+    Parameters
+    ----------
+    log_ratio : (n,) float array
+        Minus infinity for draws of weight zero.
+
+    Returns
+    -------
+    log_weight : (n,) float array
+    pareto_k : float
+        Infinite where fewer than five weights are in the tail.
+    """
+    log_weight = log_ratio - np.max(log_ratio)
+    n = log_weight.size
+    n_tail = int(min(0.2 * n, 3 * np.sqrt(n)))
+    order = np.argsort(log_weight)
+    tail = order[-n_tail:]
+    cutoff = max(float(log_weight[order[-n_tail - 1]]), float(np.log(np.finfo(float).tiny)))
+    tail = tail[log_weight[tail] > cutoff]
+    if tail.size < 5:
+        return log_weight - logsumexp(log_weight), np.inf
+    excess = np.exp(log_weight[tail]) - np.exp(cutoff)
+    k, sigma = fit_generalized_pareto(excess)
+    if np.isfinite(k):
+        p = (np.arange(tail.size) + 0.5) / tail.size
+        stretch = -np.log1p(-p) if abs(k) < 1e-12 else np.expm1(-k * np.log1p(-p)) / k
+        log_weight = log_weight.copy()
+        log_weight[tail] = np.minimum(np.log(np.exp(cutoff) + sigma * stretch), 0.0)
+    return log_weight - logsumexp(log_weight), float(k)
+
+
+def fit_generalized_pareto(excess: Floats) -> tuple[float, float]:
+    """Return shape k and scale of ascending excesses (Zhang and Stephens 2009).
+
+    The shape is shrunk a little towards one half, as PSIS has it.
+    """
+    n = excess.size
+    grid = 30 + int(np.sqrt(n))
+    quarter = excess[int(n / 4 + 0.5) - 1]
+    b = (1 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3 * quarter) + 1 / excess[-1]
+    k = np.log1p(-b[:, None] * excess).mean(axis=1)
+    profile = n * (np.log(-b / k) - k - 1)
+    weight = np.exp(profile - logsumexp(profile))
+    mean = float(b @ weight)
+    shape = float(np.log1p(-mean * excess).mean())
+    scale = -shape / mean
+    return (n * shape + 5.0) / (n + 10), float(scale)
+
+
+def kish_ess(log_weight: Floats) -> float:
+    """Return the effective size of normalized log weights, 1 / sum of squares."""
+    return float(np.exp(-logsumexp(2 * log_weight)))
+
+
+def weighted_ess(log_weight: Floats, values: Floats) -> float:
+    """Return the smallest effective size over columns (n, D) of what weights (n,) average.
+
+    A weighted mean has variance sum w^2 (f - mean)^2: the size is that of as
+    many independent draws as have the same, at most Kish's.
+    """
+    weight = np.exp(log_weight)
+    squares = (values - weight @ values) ** 2
+    of_mean = weight**2 @ squares
+    of_one = weight @ squares
+    sizes = np.divide(of_one, of_mean, out=np.full(of_one.shape, np.inf), where=of_mean > 0)
+    return float(min(kish_ess(log_weight), sizes.min(initial=np.inf)))
+
+
+def resample(rng: np.random.Generator, log_weight: Floats, n: int) -> NDArray[np.int64]:
+    """Draw n rows by their weights, evenly spread (systematic), in random order."""
+    cumulative = np.cumsum(np.exp(log_weight))
+    points = (np.arange(n) + rng.random()) / n * cumulative[-1]
+    return rng.permutation(np.searchsorted(cumulative, points)).astype(np.int64)

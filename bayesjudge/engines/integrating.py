@@ -1,0 +1,154 @@
+"""A gaussian model with its effects integrated out, and back again.
+
+Interactions with a random facet and generations are many and seldom asked for:
+they are left out of the posterior and drawn when asked for, given what is kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesjudge.engines.balanced import balanced_model
+from bayesjudge.engines.effects import (
+    INTERCEPT,
+    Integrated,
+    name_scales,
+    pack_scales,
+    sd_offsets,
+)
+from bayesjudge.engines.protocol import Draws
+from bayesjudge.resolution import Resolved, ResolvedTerm
+
+type Floats = NDArray[np.float64]
+
+
+def integrate(resolved: Resolved) -> Integrated | None:
+    """Integrate the effects out; None where neither path carries the model.
+
+    Balanced tables need cross-products only; others one pass, and JAX.
+    """
+    balanced = balanced_model(resolved)
+    if balanced is not None:
+        return balanced
+    from bayesjudge.engines.collapsed import collapse
+
+    return collapse(resolved)
+
+
+def finish(
+    resolved: Resolved,
+    integrated: Integrated,
+    sd: Floats,
+    noise: Floats,
+    hyper: dict[str, Floats],
+    shape: tuple[int, int],
+    seed: int,
+    nested: bool,
+) -> Draws:
+    """Name the scales and draw the effects given them.
+
+    Parameters
+    ----------
+    sd, noise : (n, n_sd), (n, V)
+    hyper : dict of (n,)
+    shape : (chains, draws), n in all
+    nested : bool
+        Draw every effect and not only those that are kept.
+    """
+    effects = integrated.kept_effects(sd, noise, seed)
+    if nested:
+        effects |= _all_others(resolved, integrated, sd, noise, seed, effects, generations=True)
+    intercept = resolved.location + effects.pop(INTERCEPT)
+    return Draws(
+        scales=name_scales(resolved, sd, noise, shape),
+        hyper={name: value.reshape(shape) for name, value in hyper.items()},
+        intercept=intercept.reshape(shape),
+        effects={name: value.reshape(*shape, *value.shape[1:]) for name, value in effects.items()},
+    )
+
+
+def other_effects(
+    resolved: Resolved,
+    scales: dict[str, Floats],
+    intercept: Floats,
+    kept: dict[str, Floats],
+    seed: int,
+    generations: bool,
+) -> dict[str, Floats]:
+    """Draw the effects that a posterior does not hold, given those that it holds.
+
+    Parameters
+    ----------
+    scales, kept : dict of (chain, draw, ...) arrays
+    intercept : (chain, draw)
+    seed : int
+        The same gives the same effects.
+    generations : bool
+        Go on to generations: one draw at a time, which takes a while.
+
+    Returns
+    -------
+    dict of (chain, draw, *shape) arrays
+        Joint draws: with those kept they are draws from the posterior.
+    """
+    shape = intercept.shape
+    sd, noise = pack_scales(resolved, scales)
+    integrated = integrate(resolved)
+    if integrated is None:
+        return {}
+    known = {name: value.reshape(-1, *value.shape[2:]) for name, value in kept.items()}
+    known[INTERCEPT] = intercept.ravel() - resolved.location
+    drawn = _all_others(resolved, integrated, sd, noise, seed, known, generations)
+    return {name: value.reshape(*shape, *value.shape[1:]) for name, value in drawn.items()}
+
+
+def _all_others(
+    resolved: Resolved,
+    integrated: Integrated,
+    sd: Floats,
+    noise: Floats,
+    seed: int,
+    kept: dict[str, Floats],
+    generations: bool,
+) -> dict[str, Floats]:
+    drawn = integrated.other_effects(sd, noise, seed, kept)
+    leaf = next((t for t in resolved.terms if t.dims == ("generation",)), None)
+    if generations and leaf is not None and leaf.variable not in kept:
+        drawn[leaf.variable] = _leaf_effects(resolved, leaf, {**kept, **drawn}, sd, noise, seed)
+    return drawn
+
+
+def _leaf_effects(
+    resolved: Resolved,
+    leaf: ResolvedTerm,
+    effects: dict[str, Floats],
+    sd: Floats,
+    noise: Floats,
+    seed: int,
+) -> Floats:
+    """Draw the effects of generations given all others, one draw at a time."""
+    rng = np.random.default_rng([seed, 3])
+    by = resolved.residual_by if resolved.residual_by is not None else 0
+    start = int(sd_offsets(resolved.terms)[resolved.terms.index(leaf)])
+    own = start + (leaf.by_codes if leaf.by_codes is not None else np.zeros(leaf.n_levels, int))
+    flat = {
+        t.variable: effects[t.variable].reshape(len(sd), -1)
+        for t in resolved.terms
+        if t is not leaf
+    }
+    out = np.empty((len(sd), leaf.n_levels))
+    for i in range(len(sd)):
+        rest = resolved.score - resolved.location - effects[INTERCEPT][i]
+        for term in resolved.terms:
+            if term is not leaf:
+                rest = rest - flat[term.variable][i, term.codes]
+        precision = np.broadcast_to(1.0 / noise[i][by], rest.shape)
+        weight = np.bincount(leaf.codes, precision, leaf.n_levels)
+        total = np.bincount(leaf.codes, precision * rest, leaf.n_levels)
+        width = sd[i, own]
+        # Conditional of a unit-scale effect, so that a zero scale stays exact.
+        shrink = 1.0 / (1.0 + width**2 * weight)
+        unit = width * total * shrink + np.sqrt(shrink) * rng.standard_normal(leaf.n_levels)
+        out[i] = width * unit
+    return out

@@ -1,0 +1,270 @@
+"""Both paths to the integrated likelihood, and the effects drawn given the scales."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from bayesjudge.engines.balanced import balanced_model
+from bayesjudge.engines.collapsed import collapse
+from bayesjudge.engines.effects import is_kept, name_scales, pack_scales
+from bayesjudge.engines.integrating import finish, integrate, other_effects
+from bayesjudge.engines.strata import balance
+from bayesjudge.resolution import resolve
+from bayesjudge.scores import read_scores
+from bayesjudge.spec import Term
+from tests.dense_twin import (
+    B3,
+    COMMON,
+    CROSSED,
+    DESIGNS,
+    G2,
+    L2,
+    dense_conditional,
+    dense_log_likelihood,
+    frame_of,
+    half_normal,
+    random_scales,
+    resolved_of,
+    scale_by,
+    with_terms,
+)
+
+# Designs that the strata carry: complete, scales by one facet at most.
+BALANCED = {
+    name
+    for name in DESIGNS
+    if name
+    in (
+        "balanced",
+        "balanced, common scales",
+        "generations",
+        "generations, common scales",
+        "languages",
+        "one scenario",
+        "one judge",
+        "two backbones",
+        "more random judges than scenarios",
+        "generations and more random judges than scenarios",
+        "generations without scenarios",
+        "backbones alone",
+    )
+}
+OFFSETS = with_terms(
+    Term(("backbone", "judge"), scale_by("backbone"), ("judge",)),
+    Term(("scenario", "backbone"), scale_by("backbone")),
+    Term(("generation",), scale_by("backbone")),
+    Term(("scenario", "judge"), half_normal(1.0), ("judge",)),
+)
+BY_JUDGE = with_terms(
+    Term(("scenario",), half_normal(1.0)),
+    Term(("judge", "scenario"), scale_by("judge"), ()),
+    Term(("backbone", "scenario"), half_normal(1.0), ("backbone",)),
+)
+MORE = {
+    "offsets per backbone, complete": (OFFSETS, frame_of(**G2), {}),
+    "by judge": (BY_JUDGE, frame_of(**B3), {}),
+    "languages and generations": (CROSSED, frame_of(generation=2, **L2), {}),
+    "replicates": (CROSSED, pd.concat([frame_of(**B3)] * 2), {"replicates": True}),
+    "replicates of generations": (COMMON, pd.concat([frame_of(**G2)] * 2), {"replicates": True}),
+    "random judge, complete": (CROSSED, frame_of(**B3), {"random": ["judge"]}),
+}
+
+
+def complete(name):
+    if name in MORE:
+        spec, frame, options = MORE[name]
+        frame = frame.assign(score=frame["score"] + np.arange(len(frame)) % 7 / 5)
+        return resolve(spec, read_scores(frame.reset_index(drop=True), **options))
+    return resolved_of(name)
+
+
+@pytest.mark.parametrize("name", sorted(DESIGNS))
+def test_which_tables_are_balanced(name):
+    assert (balance(resolved_of(name)) is not None) == (name in BALANCED)
+
+
+@pytest.mark.parametrize("name", sorted(BALANCED | set(MORE)))
+def test_strata_give_the_dense_density_and_its_slope(name):
+    resolved = complete(name)
+    model = balanced_model(resolved)
+    assert model is not None
+    sets = [random_scales(resolved, seed) for seed in range(4)]
+    sd, noise = (np.array(part) for part in zip(*sets, strict=True))
+    expected = [dense_log_likelihood(resolved, *one) for one in sets]
+    np.testing.assert_allclose(model.values(sd, noise), expected, rtol=1e-9, atol=1e-9)
+    value, d_sd, d_noise = model.slope(sd[0], noise[0])
+    assert value == pytest.approx(expected[0], rel=1e-9)
+    x = np.concatenate(sets[0])
+
+    def dense(x):
+        return dense_log_likelihood(resolved, x[: sd.shape[1]], x[sd.shape[1] :])
+
+    step = 1e-5
+    differences = [(dense(x + step * e) - dense(x - step * e)) / (2 * step) for e in np.eye(x.size)]
+    np.testing.assert_allclose(np.concatenate([d_sd, d_noise]), differences, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["generations", "languages", "offsets per backbone, complete"])
+@pytest.mark.parametrize("size", [0.0, 1e-9, 100.0, 1e6])
+def test_strata_at_extreme_scales(name, size):
+    resolved = complete(name)
+    model = balanced_model(resolved)
+    assert model is not None
+    sd, noise = random_scales(resolved, 1)
+    for extreme in (np.full(sd.size, size), np.where(np.arange(sd.size) % 2, size, sd)):
+        found = model.values(extreme[None], noise[None])[0]
+        assert np.isfinite(found)
+        if size <= 100:
+            expected = dense_log_likelihood(resolved, extreme, noise)
+            assert found == pytest.approx(expected, rel=1e-7, abs=1e-7)
+        kept = model.kept_effects(extreme[None], noise[None], 0)
+        others = model.other_effects(extreme[None], noise[None], 0, kept)
+        assert all(np.isfinite(v).all() for v in {**kept, **others}.values())
+    at_zero = model.kept_effects(np.zeros((1, sd.size)), noise[None], 0)
+    assert not any(np.any(v) for v in at_zero.values())
+
+
+def test_both_paths_have_one_density():
+    for name in sorted(BALANCED):
+        resolved = resolved_of(name)
+        model, collapsed = balanced_model(resolved), collapse(resolved)
+        assert model is not None
+        assert collapsed is not None
+        sd, noise = (np.atleast_2d(part) for part in random_scales(resolved, 9))
+        np.testing.assert_allclose(
+            model.values(sd, noise), collapsed.values(sd, noise), rtol=1e-9, atol=1e-9
+        )
+        ours, theirs = model.slope(sd[0], noise[0]), collapsed.slope(sd[0], noise[0])
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+DRAWN = [
+    "balanced",
+    "generations",
+    "languages and generations",
+    "offsets per backbone, complete",
+    "by judge",
+    "random judge, complete",
+    "generations, unbalanced",
+    "random judge",
+    "residual by judge",
+]
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_effects_are_drawn_from_the_dense_conditional(name):
+    resolved = complete(name)
+    integrated = integrate(resolved)
+    assert integrated is not None
+    n = 6000
+    sd, noise = random_scales(resolved, 5)
+    many = np.repeat(sd[None], n, axis=0), np.repeat(noise[None], n, axis=0)
+    drawn = finish(resolved, integrated, *many, {}, (1, n), seed=3, nested=True)
+    assert set(drawn.effects) == {t.variable for t in resolved.terms}
+    smallest = []
+    columns = {None: drawn.intercept - resolved.location}
+    columns |= {t.name: drawn.effects[t.variable] for t in resolved.terms}
+    everything = []
+    means, widths = [], []
+    for term in (None, *resolved.terms):
+        mean, covariance = dense_conditional(resolved, sd, noise, term)
+        found = columns[None if term is None else term.name].reshape(n, -1)
+        width = np.sqrt(np.diag(covariance))
+        z = (found.mean(axis=0) - mean) / (width / np.sqrt(n))
+        error = np.sqrt((np.outer(width, width) ** 2 + covariance**2) / n)
+        z_covariance = (np.atleast_2d(np.cov(found.T)) - covariance) / error
+        smallest += [*np.abs(z), *np.abs(z_covariance[np.tril_indices(width.size)])]
+        everything.append(found)
+        means.append(mean)
+        widths.append(width)
+    assert 2 * stats.norm.sf(max(smallest)) * len(smallest) > 1e-4
+    # Jointly: what a score is expected to be has the conditional's variance too.
+    total = everything[0][:, [0] * resolved.score.size]
+    for term, found in zip(resolved.terms, everything[1:], strict=True):
+        total = total + found[:, term.codes]
+    v = np.linalg.inv(dense_inverse_parts(resolved, sd, noise))
+    z = (total.std(axis=0) / np.sqrt(np.diag(v)) - 1) * np.sqrt(2 * n)
+    assert np.abs(z).max() < 5
+
+
+def dense_inverse_parts(resolved, sd, noise):
+    """Precision of the expected scores given the scores: prior's plus the residual's."""
+    from tests.dense_twin import dense_covariance, noise_of_rows
+
+    rows = noise_of_rows(resolved, noise)
+    prior = dense_covariance(resolved, sd, noise) - np.diag(rows) + sd[-1] ** 2
+    # Expected scores may be tied: a hair's breadth makes the prior invertible.
+    prior += 1e-9 * np.trace(prior) / len(prior) * np.eye(len(prior))
+    return np.linalg.inv(prior) + np.diag(1 / rows)
+
+
+@pytest.mark.parametrize("name", ["generations", "generations, unbalanced"])
+def test_effects_left_out_are_drawn_later_given_the_others(name):
+    resolved = resolved_of(name)
+    integrated = integrate(resolved)
+    assert integrated is not None
+    sets = [random_scales(resolved, seed) for seed in range(6)]
+    sd, noise = (np.array(part) for part in zip(*sets, strict=True))
+    # The intercept's scale is a constant of the model.
+    sd[:, -1] = resolved.intercept_sd
+    whole = finish(resolved, integrated, sd, noise, {}, (2, 3), seed=1, nested=True)
+    part = finish(resolved, integrated, sd, noise, {}, (2, 3), seed=1, nested=False)
+    kept = {t.variable for t in resolved.terms if is_kept(t, resolved.panel)}
+    assert set(part.effects) == kept < set(whole.effects)
+    for variable in kept:
+        np.testing.assert_array_equal(part.effects[variable], whole.effects[variable])
+    for generations in (False, True):
+        later = other_effects(
+            resolved, part.scales, part.intercept, part.effects, 1, generations=generations
+        )
+        expected = set(whole.effects) - kept
+        assert set(later) == (expected if generations else expected - {"generation"})
+        for variable, value in later.items():
+            np.testing.assert_allclose(value, whole.effects[variable], rtol=1e-6, atol=1e-8)
+
+
+def test_scales_are_packed_as_they_were_named():
+    resolved = resolved_of("generations")
+    sets = [random_scales(resolved, seed) for seed in range(6)]
+    sd, noise = (np.array(part) for part in zip(*sets, strict=True))
+    sd[:, -1] = resolved.intercept_sd
+    scales = name_scales(resolved, sd, noise, (2, 3))
+    assert scales["judge_sd"].shape == (2, 3)
+    assert scales["sigma"].shape == (2, 3, 3)
+    again = pack_scales(resolved, scales)
+    np.testing.assert_allclose(again[0], sd)
+    np.testing.assert_allclose(again[1], noise)
+
+
+def test_nothing_integrates_a_model_whose_generations_interact():
+    crossed_leaf = with_terms(Term(("generation", "judge"), half_normal(1.0)))
+    doubled = read_scores(pd.concat([frame_of(**G2)] * 2), replicates=True)
+    resolved = resolve(crossed_leaf, doubled)
+    assert integrate(resolved) is None
+    assert (
+        other_effects(
+            resolved,
+            {
+                "sigma": np.ones((1, 4)),
+                **{f"{t.variable}_sd": np.ones((1, 4)) for t in resolved.terms},
+            },
+            np.zeros((1, 4)),
+            {},
+            0,
+            generations=True,
+        )
+        == {}
+    )
+
+
+def test_scales_by_two_facets_are_not_balanced():
+    spec = with_terms(
+        Term(("scenario", "backbone"), scale_by("backbone")),
+        Term(("scenario", "judge"), scale_by("judge")),
+    )
+    resolved = resolve(spec, read_scores(frame_of(**B3)))
+    assert balance(resolved) is None
