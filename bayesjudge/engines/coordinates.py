@@ -102,6 +102,18 @@ def size(sites: tuple[ScaleSite, ...]) -> int:
     return max((s.stop for s in slots(sites)), default=0)
 
 
+def blocks(sites: tuple[ScaleSite, ...]) -> NDArray[np.int64]:
+    """Return 1 + the level of scales by a facet that a coordinate belongs to, else 0.
+
+    Given centres and spreads, the scales of one level tell little of another's.
+    """
+    out = np.zeros(size(sites), np.int64)
+    for slot in slots(sites):
+        if slot.part == "levels":
+            out[slot.start : slot.stop] = 1 + np.arange(slot.stop - slot.start)
+    return out
+
+
 class Frame(NamedTuple):
     """Which coordinates are used.
 

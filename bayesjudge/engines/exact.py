@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from bayesjudge.engines.convergence import ESS_LIMIT, PARETO_K_LIMIT
-from bayesjudge.engines.coordinates import constants, scale_sites, scales_at, size
+from bayesjudge.engines.coordinates import blocks, constants, scale_sites, scales_at, size
 from bayesjudge.engines.effects import Integrated
 from bayesjudge.engines.importance import (
     Floats,
@@ -35,8 +35,8 @@ from bayesjudge.resolution import Resolved
 
 _ADAPTING_DRAWS = 2000
 _DRAWS_A_DIMENSION = 60
-_ROUNDS = (3, 10)
-_ATTEMPTS = 2
+_ROUNDS = (3, 12)
+_ATTEMPTS = 3
 _FIRST_DRAWS = 10_000
 _MOST_DRAWS = 80_000
 _WANTED_ESS = 2000
@@ -98,7 +98,9 @@ def _importance_draws(
     target, proposal = start.target, first_proposal(start.mean, start.covariance)
     n_adapting = max(_ADAPTING_DRAWS, _DRAWS_A_DIMENSION * start.mean.size)
     for _ in range(_ATTEMPTS):
-        proposal = adapt(rng, target.log_density, proposal, n_adapting, _ROUNDS)
+        proposal = adapt(
+            rng, target.log_density, proposal, blocks(target.sites), n_adapting, _ROUNDS
+        )
         y, log_density, log_weight, pareto_k = _final_draws(rng, target, proposal)
         ess = weighted_ess(log_weight, y)
         if pareto_k <= PARETO_K_LIMIT and ess >= ESS_LIMIT:

@@ -32,13 +32,17 @@ _LARGEST_WEIGHTS = 20
 # Effective draws at which a curve is half believed.
 _CURVE_DRAWS = 60
 
+# Effective draws a dimension at which correlations between blocks are half believed.
+_CORRELATION_DRAWS = 8
+
 # Rounds whose draws a fit uses.
 _REMEMBERED = 4
 
 # Rows straightened at once: their temporaries fit the processor's cache.
 _ROWS = 400
 
-# A round that improves the effective size by less than this was the last.
+# This many rounds that improve the effective size by less than this end them.
+_PATIENCE = 2
 _WORTHWHILE = 1.1
 
 
@@ -169,6 +173,7 @@ def adapt(
     rng: np.random.Generator,
     target: LogDensity,
     proposal: Proposal,
+    blocks: Ints,
     n_draws: int,
     n_rounds: tuple[int, int],
 ) -> Proposal:
@@ -176,19 +181,23 @@ def adapt(
 
     Parameters
     ----------
+    blocks : (D,) int array
+        Coordinates of different blocks are taken as uncorrelated where few
+        effective draws would measure their correlation.
     n_draws : int
         Of each round.
     n_rounds : (least, most)
         Between them rounds go on while they improve the fit.
     """
     rounds: list[_Round] = []
-    best = 0.0
+    best, idle = 0.0, 0
     for done in range(n_rounds[1]):
         y = proposal.draw(rng, n_draws)
         newest = _Round(proposal, y, target(y))
         own = proposal.log_density(y)
         size = _ess(newest.log_density - own)
-        if done >= n_rounds[0] and size < _WORTHWHILE * best:
+        idle = 0 if size >= _WORTHWHILE * best else idle + 1
+        if done >= n_rounds[0] and idle >= _PATIENCE:
             break
         best = max(best, size)
         # What each round's draws have under each proposal is worked out once.
@@ -202,7 +211,7 @@ def adapt(
             [one.log_density - logsumexp(one.under, axis=0) for one in rounds]
         )
         weight = np.exp(log_weight - logsumexp(log_weight))
-        proposal = _refit(proposal, np.vstack([one.draws for one in rounds]), weight)
+        proposal = _refit(proposal, np.vstack([one.draws for one in rounds]), weight, blocks)
     return proposal
 
 
@@ -220,7 +229,7 @@ def _ess(log_ratio: Floats) -> float:
     return kish_ess(log_ratio - logsumexp(log_ratio))
 
 
-def _refit(proposal: Proposal, y: Floats, weight: Floats) -> Proposal:
+def _refit(proposal: Proposal, y: Floats, weight: Floats, blocks: Ints) -> Proposal:
     """Fit curves to weighted quantiles, then mean and scale matrix to what they straighten."""
     weight = np.minimum(weight, np.partition(weight, -_LARGEST_WEIGHTS)[-_LARGEST_WEIGHTS])
     weight = weight / weight.sum()
@@ -234,7 +243,10 @@ def _refit(proposal: Proposal, y: Floats, weight: Floats) -> Proposal:
     mean = weight @ z
     centred = z - mean
     covariance = centred.T @ (centred * weight[:, None])
-    trust = ess / (ess + 2 * y.shape[1])
+    trust = ess / (ess + _CORRELATION_DRAWS * y.shape[1])
+    covariance *= np.where(blocks[:, None] == blocks, 1.0, trust)
+    # Within a block no more than its own size is at stake.
+    trust = ess / (ess + 2 * np.bincount(blocks).max(initial=1))
     old = proposal.factor @ proposal.factor.T
     covariance = trust * _INFLATION * covariance + (1 - trust) * old
     return Proposal(trust * mean, np.linalg.cholesky(covariance), curves)
