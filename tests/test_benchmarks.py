@@ -158,8 +158,9 @@ def test_the_peak_is_that_of_one_child():
 
 @pytest.mark.parametrize(("name", "drop"), [("W2", True), ("W3", False)])
 def test_the_centred_peer_has_the_density_of_the_other(name, drop):
-    from bayesjudge.engines.numpyro import effects_model
     from bayesjudge.engines.scales import scale_sites
+
+    from bayesjudge.engines.numpyro import effects_model
 
     which = workload(name)
     table = build(which, quick=True)

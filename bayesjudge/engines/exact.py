@@ -10,7 +10,7 @@ not, NUTS samples the same density instead.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from bayesjudge.engines.importance import (
     Proposal,
     adapt,
     first_proposal,
-    kish_ess,
     pareto_smooth,
     resample,
     weighted_ess,
@@ -33,9 +32,9 @@ from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
 
-_ADAPTING_DRAWS = 2000
-_DRAWS_A_DIMENSION = 60
-_ROUNDS = (3, 12)
+# Draws of an adapting round: what a covariance matrix takes, within limits.
+_LEAST_ADAPTING, _MOST_ADAPTING = 2000, 10_000
+_LEAST_ROUNDS, _MOST_ROUNDS = 3, 12
 _ATTEMPTS = 3
 _FIRST_DRAWS = 10_000
 _MOST_DRAWS = 80_000
@@ -75,57 +74,75 @@ def _sample_scales(resolved: Resolved, integrated: Integrated, settings: Setting
         x = np.zeros((settings.chains * settings.draws, 0))
         return replace(_finish(resolved, integrated, start.target, x, settings), method="conjugate")
     start = settle(sites, fixed, integrated)
-    found = _importance_draws(rng, start, settings.chains * settings.draws)
-    if found is None:
-        from bayesjudge.engines.nuts import sample_integrated
+    found = _weighted_draws(rng, start)
+    if isinstance(found, Proposal):
+        from bayesjudge.engines.nuts import sample_scales
 
-        return sample_integrated(resolved, settings)
-    x, log_density, pareto_k, ess = found
-    draws = _finish(resolved, integrated, start.target, x, settings)
+        return sample_scales(resolved, integrated, start.target, found, settings)
+    chosen = resample(rng, found.log_weight, settings.chains * settings.draws)
+    draws = _finish(resolved, integrated, start.target, found.y[chosen], settings)
+    stats = {"lp": found.log_density[chosen].reshape(settings.chains, settings.draws)}
     return replace(
         draws,
-        sample_stats={"lp": log_density.reshape(settings.chains, settings.draws)},
+        sample_stats=stats,
         method="importance",
-        pareto_k=pareto_k,
-        weighted_ess=ess,
+        pareto_k=found.pareto_k,
+        weighted_ess=found.ess,
     )
 
 
-def _importance_draws(
-    rng: np.random.Generator, start: Start, n: int
-) -> tuple[Floats, Floats, float, float] | None:
-    """Return n draws, the target there, Pareto k and ESS; None where they fail."""
+@dataclass(frozen=True, eq=False)
+class _Weighted:
+    """Draws y (n, D), the target there, their weights, and how well they fit."""
+
+    y: Floats
+    log_density: Floats
+    log_weight: Floats
+    pareto_k: float
+    ess: float
+
+    @property
+    def fits(self) -> bool:
+        return self.pareto_k <= PARETO_K_LIMIT and self.ess >= ESS_LIMIT
+
+
+def _weighted_draws(rng: np.random.Generator, start: Start) -> _Weighted | Proposal:
+    """Return draws whose weights pass their checks, or the last proposal tried."""
     target, proposal = start.target, first_proposal(start.mean, start.covariance)
-    n_adapting = max(_ADAPTING_DRAWS, _DRAWS_A_DIMENSION * start.mean.size)
+    d = start.mean.size
+    n_adapting = int(np.clip(2 * d**2, _LEAST_ADAPTING, _MOST_ADAPTING))
+    rounds = (_LEAST_ROUNDS + d // 20, _MOST_ROUNDS)
     for _ in range(_ATTEMPTS):
         proposal = adapt(
-            rng, target.log_density, proposal, blocks(target.sites), n_adapting, _ROUNDS
+            rng, target.log_density, proposal, blocks(target.sites), n_adapting, rounds
         )
-        y, log_density, log_weight, pareto_k = _final_draws(rng, target, proposal)
-        ess = weighted_ess(log_weight, y)
-        if pareto_k <= PARETO_K_LIMIT and ess >= ESS_LIMIT:
-            chosen = resample(rng, log_weight, n)
-            return y[chosen], log_density[chosen], pareto_k, ess
-    return None
+        found = _final_draws(rng, target, proposal)
+        if found.fits:
+            return found
+    return proposal
 
 
-def _final_draws(
-    rng: np.random.Generator, target: Target, proposal: Proposal
-) -> tuple[Floats, Floats, Floats, float]:
+def _final_draws(rng: np.random.Generator, target: Target, proposal: Proposal) -> _Weighted:
     """Draw until the weights carry the effective size wanted, or the budget is spent."""
-    y = proposal.draw(rng, _FIRST_DRAWS)
-    log_density = target.log_density(y)
-    log_ratio = log_density - proposal.log_density(y)
+    d = proposal.mean.size
+    y, log_density, log_ratio = np.empty((0, d)), np.empty(0), np.empty(0)
     while True:
-        log_weight, pareto_k = pareto_smooth(log_ratio)
-        enough = kish_ess(log_weight) >= _WANTED_ESS or len(y) >= _MOST_DRAWS
-        # More draws of a proposal that does not fit would not mend it.
-        if enough or pareto_k > PARETO_K_LIMIT:
-            return y, log_density, log_weight, pareto_k
-        more = proposal.draw(rng, len(y))
+        more = proposal.draw(rng, max(_FIRST_DRAWS, len(y)))
         value = target.log_density(more)
         y, log_density = np.vstack([y, more]), np.concatenate([log_density, value])
         log_ratio = np.concatenate([log_ratio, value - proposal.log_density(more)])
+        log_weight, pareto_k = pareto_smooth(log_ratio)
+        ess = weighted_ess(log_weight, _reported(target, y))
+        # More draws of a proposal that does not fit would not mend it.
+        if ess >= _WANTED_ESS or len(y) >= _MOST_DRAWS or pareto_k > PARETO_K_LIMIT:
+            return _Weighted(y, log_density, log_weight, pareto_k, ess)
+
+
+def _reported(target: Target, y: Floats) -> Floats:
+    """Return the scales that users see, and the spreads of those by a facet, by columns."""
+    scales = scales_at(y, target.sites, target.frame, target.fixed)
+    columns = [scales.sd, np.sqrt(scales.noise)]
+    return np.column_stack([*columns, *scales.hyper.values()])
 
 
 def _finish(

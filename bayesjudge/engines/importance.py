@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from scipy.special import gammaln, logsumexp, ndtr
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
+type Array = Any
 type LogDensity = Callable[[Floats], Floats]
 
 # Normal quantiles through which a coordinate's curve runs; straight beyond.
@@ -46,8 +48,7 @@ _PATIENCE = 2
 _WORTHWHILE = 1.1
 
 
-@dataclass(frozen=True, eq=False)
-class Curves:
+class Curves(NamedTuple):
     """Monotone curves y(z), one a coordinate (Gregory and Delbourgo 1982).
 
     Attributes
@@ -56,32 +57,39 @@ class Curves:
         Of y at the knots, and of its derivative.
     """
 
-    heights: Floats
-    slopes: Floats
+    heights: Array
+    slopes: Array
 
-    def bend(self, z: Floats) -> Floats:
-        """Return y (n, D) of z (n, D)."""
-        k, column = self._bins(np.searchsorted(_KNOTS, z))
+    def bend(self, z: Array, xp: Any = np) -> tuple[Array, Array]:
+        """Return y (..., D) of z (..., D), and the log determinant of dy/dz (...).
+
+        Parameters
+        ----------
+        xp : module
+            NumPy, or ``jax.numpy`` inside a JAX function.
+        """
+        above = xp.sum(z[..., None] > _KNOTS, axis=-1)
+        k, column = self._bins(above, xp)
         left, right = self.slopes[k, column], self.slopes[k + 1, column]
         low, rise = self.heights[k, column], self.heights[k + 1, column] - self.heights[k, column]
-        width = (_KNOTS[1:] - _KNOTS[:-1])[k]
+        knots = xp.asarray(_KNOTS)
+        start, width = knots[k], (knots[1:] - knots[:-1])[k]
         secant = rise / width
-        t = (z - _KNOTS[k]) / width
-        inside = np.clip(t, 0.0, 1.0)
+        t = (z - start) / width
+        inside = xp.clip(t, 0.0, 1.0)
         product = inside * (1 - inside)
-        y = low + rise * (secant * inside**2 + left * product) / (
-            secant + (left + right - 2 * secant) * product
-        )
-        return np.asarray(
-            y + left * np.minimum(t, 0.0) * width + right * np.maximum(t - 1.0, 0.0) * width
-        )
+        scale = secant + (left + right - 2 * secant) * product
+        y = low + rise * (secant * inside**2 + left * product) / scale
+        y = y + left * xp.minimum(t, 0.0) * width + right * xp.maximum(t - 1.0, 0.0) * width
+        slope = right * inside**2 + 2 * secant * product + left * (1 - inside) ** 2
+        return y, xp.sum(xp.log(secant**2 * slope / scale**2), axis=-1)
 
     def straighten(self, y: Floats) -> tuple[Floats, Floats]:
         """Return z (n, D) of y (n, D), and the log determinant of dz/dy (n,)."""
         above = np.zeros(y.shape, np.int64)
         for height in self.heights:
             above += y > height
-        k, column = self._bins(above)
+        k, column = self._bins(above, np)
         left, right = self.slopes[k, column], self.slopes[k + 1, column]
         low, rise = self.heights[k, column], self.heights[k + 1, column] - self.heights[k, column]
         width = (_KNOTS[1:] - _KNOTS[:-1])[k]
@@ -104,9 +112,9 @@ class Curves:
         z = z + np.minimum(over, 0.0) / left + np.maximum(over - rise, 0.0) / right
         return z, -np.log(slope).sum(axis=1)
 
-    def _bins(self, above: Ints) -> tuple[Ints, Ints]:
-        k = np.clip(above - 1, 0, _KNOTS.size - 2)
-        return k, np.broadcast_to(np.arange(k.shape[1]), k.shape)
+    def _bins(self, above: Array, xp: Any) -> tuple[Array, Array]:
+        k = xp.clip(above - 1, 0, _KNOTS.size - 2)
+        return k, xp.broadcast_to(xp.arange(k.shape[-1]), k.shape)
 
 
 def curves_through(heights: Floats) -> Curves:
@@ -144,7 +152,7 @@ class Proposal:
         df = self.degrees_of_freedom
         normal = rng.standard_normal((n, self.mean.size))
         radius = np.sqrt(rng.chisquare(df, (n, 1)) / df)
-        return self.curves.bend(self.mean + (normal / radius) @ self.factor.T)
+        return np.asarray(self.curves.bend(self.mean + (normal / radius) @ self.factor.T)[0])
 
     def log_density(self, y: Floats) -> Floats:
         """Return the log density of rows of y, (n,)."""

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from numpy.typing import NDArray
 from numpyro.infer import MCMC, NUTS, init_to_value
 
 from bayesjudge.engines.collapsed import collapse
@@ -32,10 +33,11 @@ from bayesjudge.engines.coordinates import (
     scales_at,
     size,
 )
-from bayesjudge.engines.effects import name_scales
+from bayesjudge.engines.effects import Integrated, name_scales
+from bayesjudge.engines.importance import Curves, Proposal
 from bayesjudge.engines.integrating import finish, integrate
 from bayesjudge.engines.marginal import Moments, log_likelihood
-from bayesjudge.engines.modes import settle
+from bayesjudge.engines.modes import Target, settle
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved, ResolvedTerm
@@ -67,46 +69,75 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
 
 
 class ScalesData(NamedTuple):
-    """What the model of the scales is conditioned on, and its coordinates."""
+    """What the model of the scales is conditioned on, and its coordinates.
+
+    ``curves`` bend ``origin + axes @ q``; none for coordinates as they are.
+    """
 
     origin: Array
     axes: Array
+    curves: Curves | None
     frame: Frame
     fixed: Constants
     moments: Moments
 
 
 def sample_integrated(resolved: Resolved, settings: Settings) -> Draws:
-    """Sample the scales with NUTS and draw the effects from their exact conditional."""
+    """Sample the scales with NUTS about their mode, and draw the effects given them."""
+    integrated = integrate(resolved)
+    if integrated is None:
+        return sample(resolved, replace(settings, integrate=False))
+    start = settle(scale_sites(resolved), constants(resolved), integrated, signed=True)
+    factor = np.linalg.cholesky(start.covariance)
+    return _sample_scales(resolved, integrated, start.target, (start.mean, factor, None), settings)
+
+
+def sample_scales(
+    resolved: Resolved,
+    integrated: Integrated,
+    target: Target,
+    proposal: Proposal,
+    settings: Settings,
+) -> Draws:
+    """Sample the scales with NUTS in the coordinates of a proposal that nearly fits them."""
+    frame = (proposal.mean, proposal.factor, proposal.curves)
+    return _sample_scales(resolved, integrated, target, frame, settings)
+
+
+def _sample_scales(
+    resolved: Resolved,
+    integrated: Integrated,
+    target: Target,
+    coordinates: tuple[NDArray[np.float64], NDArray[np.float64], Curves | None],
+    settings: Settings,
+) -> Draws:
     started = time.perf_counter()
     collapsed = collapse(resolved)
-    integrated = integrate(resolved)
-    sites = scale_sites(resolved)
-    if collapsed is None or integrated is None:
+    if collapsed is None:
         return sample(resolved, replace(settings, integrate=False))
-    shape = (settings.chains, settings.draws)
-    start = settle(sites, constants(resolved), integrated, signed=True)
+    mean, factor, curves = coordinates
     stats: dict[str, Any] = {}
-    x = np.zeros((*shape, 0))
-    if size(sites):
-        axes = np.linalg.cholesky(start.covariance)
+    q = np.zeros((settings.chains, settings.draws, mean.size))
+    if mean.size:
         with jax.enable_x64(True):
-            fixed = Constants(*map(jnp.asarray, start.target.fixed))
-            frame = Frame(*map(jnp.asarray, start.target.frame))
-            data = ScalesData(
-                jnp.asarray(start.mean), jnp.asarray(axes), frame, fixed, collapsed.moments
+            data = jax.tree.map(
+                jnp.asarray,
+                ScalesData(mean, factor, curves, target.frame, target.fixed, collapsed.moments),
             )
-            mcmc = _scales_sampler(sites, replace(settings, random_seed=0))
+            mcmc = _scales_sampler(target.sites, replace(settings, random_seed=0))
             samples, stats = _run(mcmc, settings, data)
-        x = start.mean + np.asarray(samples["q"]) @ axes.T
-    scales = scales_at(x.reshape(-1, x.shape[-1]), sites, start.target.frame, start.target.fixed)
+        q = np.asarray(samples["q"])
+    x = (mean + q @ factor.T).reshape(-1, mean.size)
+    if curves is not None:
+        x = np.asarray(curves.bend(x)[0])
+    scales = scales_at(x, target.sites, target.frame, target.fixed)
     draws = finish(
         resolved,
         integrated,
         scales.sd,
         scales.noise,
         scales.hyper,
-        shape,
+        (settings.chains, settings.draws),
         settings.random_seed,
         settings.nested_effects,
     )
@@ -185,8 +216,12 @@ def _scales_sampler(sites: tuple[ScaleSite, ...], settings: Settings) -> MCMC:
 
     def model(data: ScalesData) -> None:
         q = numpyro.sample("q", flat)
-        scales = scales_at(data.origin + data.axes @ q, sites, data.frame, data.fixed, jnp)
+        x, log_slope = data.origin + data.axes @ q, jnp.zeros(())
+        if data.curves is not None:
+            x, log_slope = data.curves.bend(x, jnp)
+        scales = scales_at(x, sites, data.frame, data.fixed, jnp)
         value = scales.log_prior + log_likelihood(scales.sd, scales.noise, data.moments)
+        value = value + log_slope
         numpyro.factor("density", value)
 
     return _mcmc(model, {"q": np.zeros(n)}, settings, jit_model_args=True)
