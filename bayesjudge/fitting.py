@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bayesjudge.engines import Settings, choose_engine, load_engine
+from bayesjudge.engines import Draws, Settings, choose_engine, load_engine
 from bayesjudge.engines.posterior import posterior_tree
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import Fit
@@ -98,7 +98,7 @@ def fit(
     resolved = resolve(spec, scores, unit, location)
     drawn = load_engine(name)(resolved, settings)
     tree = posterior_tree(resolved, drawn)
-    return _assemble(spec, scores, tree, resolved, settings, name, drawn.method, drawn.seconds)
+    return _assemble(spec, scores, tree, resolved, settings, name, drawn)
 
 
 def _assemble(
@@ -108,8 +108,7 @@ def _assemble(
     resolved: Resolved,
     settings: Settings,
     engine: str,
-    method: str,
-    seconds: float,
+    drawn: Draws,
 ) -> Fit:
     from bayesjudge.version import version
 
@@ -118,11 +117,12 @@ def _assemble(
         {
             "version": version(),
             "engine": engine,
-            "method": method,
+            "method": drawn.method,
             "settings": asdict(settings),
             "unit": resolved.unit,
             "location": resolved.location,
-            "seconds": seconds,
+            "seconds": drawn.seconds,
+            "pass_seconds": drawn.pass_seconds,
         }
     )
     return Fit(spec, scores, tree)

@@ -100,7 +100,6 @@ def fit_repeatedly(name: str, path: str, repeats: int) -> dict[str, Any]:
 
 def time_by_rows(generations: list[int]) -> list[dict[str, Any]]:
     """Fit W1's model with more and more generations, each twice; report the second."""
-    from bayesjudge.engines.cross_products import cross_products, lay_out
     from bayesjudge.fitting import fit
     from bayesjudge.scores import read_scores
     from benchmarks.building import mt_bench_table
@@ -111,23 +110,14 @@ def time_by_rows(generations: list[int]) -> list[dict[str, Any]]:
         fit(scores, "crossed", "exact")
         made = fit(scores, "crossed", "exact", random_seed=1)
         total = float(made.metadata["seconds"])
-        # An engine that says how long its pass took is believed; otherwise the
-        # pass over the scores is timed by itself and taken off.
-        passed = made.metadata.get("pass_seconds")
-        if passed is None:
-            resolved = made.resolved
-            started = time.perf_counter()
-            layout = lay_out(resolved)
-            if layout is not None:
-                cross_products(resolved, layout)
-            passed = time.perf_counter() - started
+        passed = float(made.metadata["pass_seconds"])
         rows.append(
             {
                 "rows": len(scores),
                 "generations": n,
                 "method": made.metadata["method"],
-                "pass_s": float(passed),
-                "sampling_s": total - float(passed),
+                "pass_s": passed,
+                "sampling_s": total - passed,
                 "ess_min": effective_size(made)["ess_min"],
             }
         )

@@ -266,7 +266,7 @@ def simulate(
 def demo(
     generations: Annotated[
         int, typer.Option("--generations", help="Answers a backbone and scenario.")
-    ] = 2,
+    ] = 10,
     draws: o.Draws = None,
     tune: o.Tune = None,
     chains: o.Chains = None,

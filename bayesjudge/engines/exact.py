@@ -57,12 +57,13 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
         )
     started = time.perf_counter()
     integrated = integrate(resolved)
+    passed = time.perf_counter() - started
     if integrated is None:
         from bayesjudge.engines.nuts import sample as sample_nuts
 
         return sample_nuts(resolved, replace(settings, integrate=False))
     draws = _sample_scales(resolved, integrated, settings)
-    return replace(draws, seconds=time.perf_counter() - started)
+    return replace(draws, seconds=time.perf_counter() - started, pass_seconds=passed)
 
 
 def _sample_scales(resolved: Resolved, integrated: Integrated, settings: Settings) -> Draws:

@@ -67,7 +67,9 @@ class Draws:
         By the term's variable name.
     sample_stats : dict of (chain, draw) arrays
     seconds : float
-        Wall time from moments to draws.
+        Wall time from scores to draws.
+    pass_seconds : float
+        Of them, for the pass over the scores; nothing after it depends on their number.
     method : str
         What ran: ``nuts`` (effects sampled), ``collapsed nuts``,
         ``importance`` or ``conjugate`` (no scale to sample).
@@ -84,6 +86,7 @@ class Draws:
     method: str = "nuts"
     pareto_k: float | None = None
     weighted_ess: float | None = None
+    pass_seconds: float = 0.0
 
 
 class Engine(Protocol):

@@ -20,7 +20,7 @@ DEMO_SOURCE = (
 )
 
 
-def demo_table(generations: int = 2, random_seed: int = 0) -> pd.DataFrame:
+def demo_table(generations: int = 10, random_seed: int = 0) -> pd.DataFrame:
     """Simulate 5 backbones x 80 scenarios x 5 judges.
 
     Each cell of backbone and judge has its published mean. The paper gives one

@@ -43,9 +43,11 @@ def assumption_sentences(found: Answer) -> list[str]:
     said += [f"prior overridden: {text}" for text in fit.spec.overrides]
     told = "from the scale" if scores.scale else "from the data, or as given"
     said.append(f"priors in units of {made['unit']:g} about {made['location']:g} ({told})")
+    drawn = f"{settings['chains'] * settings['draws']:,} draws"
+    if "nuts" in made["method"]:
+        drawn = f"{settings['chains']} chains of {settings['draws']} after {settings['tune']}"
     said.append(
-        f"engine {made['engine']} ({made['method']}), {settings['chains']} chains of "
-        f"{settings['draws']} draws after {settings['tune']}, seed {settings['random_seed']}, "
+        f"engine {made['engine']} ({made['method']}), {drawn}, seed {settings['random_seed']}, "
         f"{made['seconds']:.1f} s"
     )
     return said
