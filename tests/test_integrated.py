@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from bayesjudge.engines.balanced import balanced_model
+from bayesjudge.engines.blocks import blocks_model
 from bayesjudge.engines.collapsed import collapse
 from bayesjudge.engines.effects import is_kept, name_scales, pack_scales
 from bayesjudge.engines.integrating import finish, integrate, other_effects
@@ -127,6 +128,105 @@ def test_strata_at_extreme_scales(name, size):
     assert not any(np.any(v) for v in at_zero.values())
 
 
+# Designs that do not fall into blocks of a scenario and a backbone.
+UNBLOCKED = {
+    "backbones alone",
+    "centred within blocks",
+    "generation scales by scenario",
+    "generations without scenarios",
+    "one scenario",
+    "residual by judge",
+    "by judge",
+}
+HOLES = {
+    "scales by judge": (
+        with_terms(
+            Term(("scenario",), half_normal(1.0)),
+            Term(("judge", "scenario"), scale_by("judge"), ()),
+            Term(("backbone", "judge", "scenario"), half_normal(1.0), ("judge",)),
+            Term(("backbone", "scenario"), scale_by("backbone")),
+        ),
+        frame_of(drop=9, **G2),
+        {},
+    ),
+    "whole blocks missing": (
+        CROSSED,
+        frame_of(**G2).query(
+            "~(backbone == 'backbone1' and scenario in ['scenario0', 'scenario3'])"
+        ),
+        {},
+    ),
+}
+
+
+def of_any(name):
+    if name in HOLES:
+        spec, frame, options = HOLES[name]
+        return resolve(spec, read_scores(frame.reset_index(drop=True), **options))
+    return complete(name)
+
+
+@pytest.mark.parametrize("name", sorted({*DESIGNS, *MORE, *HOLES} - UNBLOCKED))
+def test_blocks_give_the_dense_density_and_its_slope(name):
+    resolved = of_any(name)
+    model = blocks_model(resolved)
+    assert model is not None
+    sets = [random_scales(resolved, seed) for seed in range(4)]
+    sd, noise = (np.array(part) for part in zip(*sets, strict=True))
+    expected = [dense_log_likelihood(resolved, *one) for one in sets]
+    np.testing.assert_allclose(model.values(sd, noise), expected, rtol=1e-9, atol=1e-9)
+    value, d_sd, d_noise = model.slope(sd[0], noise[0])
+    assert value == pytest.approx(expected[0], rel=1e-9)
+    x = np.concatenate(sets[0])
+
+    def dense(x):
+        return dense_log_likelihood(resolved, x[: sd.shape[1]], x[sd.shape[1] :])
+
+    step = 1e-5
+    differences = [(dense(x + step * e) - dense(x - step * e)) / (2 * step) for e in np.eye(x.size)]
+    np.testing.assert_allclose(np.concatenate([d_sd, d_noise]), differences, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("name", sorted(UNBLOCKED))
+def test_what_does_not_fall_into_blocks(name):
+    assert blocks_model(complete(name)) is None
+
+
+def test_too_many_cells_to_write_out():
+    frame = frame_of(drop=10, backbone=2, scenario=3, judge=17)
+    assert blocks_model(resolve(COMMON, read_scores(frame))) is None
+
+
+@pytest.mark.parametrize("name", ["generations, unbalanced", "whole blocks missing"])
+@pytest.mark.parametrize("size", [0.0, 1e-9, 100.0, 1e6])
+def test_blocks_at_extreme_scales(name, size):
+    resolved = of_any(name)
+    model = blocks_model(resolved)
+    assert model is not None
+    sd, noise = random_scales(resolved, 1)
+    for extreme in (np.full(sd.size, size), np.where(np.arange(sd.size) % 2, size, sd)):
+        found = model.values(extreme[None], noise[None])[0]
+        assert np.isfinite(found)
+        if size <= 100:
+            expected = dense_log_likelihood(resolved, extreme, noise)
+            assert found == pytest.approx(expected, rel=1e-7, abs=1e-7)
+    at_zero = model.kept_effects(np.zeros((1, sd.size)), noise[None], 0)
+    assert not any(np.any(v) for v in at_zero.values())
+
+
+def test_sets_of_scales_without_a_density_do_not_spoil_the_others():
+    resolved = resolved_of("generations, unbalanced")
+    model = blocks_model(resolved)
+    assert model is not None
+    sets = [random_scales(resolved, seed) for seed in range(5)]
+    sd, noise = (np.array(part) for part in zip(*sets, strict=True))
+    expected = model.values(sd, noise)
+    sd[2] = 1e200
+    found = model.values(sd, noise)
+    assert not np.isfinite(found[2])
+    np.testing.assert_array_equal(np.delete(found, 2), np.delete(expected, 2))
+
+
 def test_both_paths_have_one_density():
     for name in sorted(BALANCED):
         resolved = resolved_of(name)
@@ -152,12 +252,15 @@ DRAWN = [
     "generations, unbalanced",
     "random judge",
     "residual by judge",
+    "scales by judge",
+    "whole blocks missing",
+    "languages and generations, unbalanced",
 ]
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_effects_are_drawn_from_the_dense_conditional(name):
-    resolved = complete(name)
+    resolved = of_any(name)
     integrated = integrate(resolved)
     assert integrated is not None
     n = 6000

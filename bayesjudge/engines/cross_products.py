@@ -158,14 +158,14 @@ def lay_out(resolved: Resolved) -> Layout | None:
     leaf = _leaf(resolved)
     if leaf is None and any("generation" in t.dims for t in resolved.terms):
         return None
-    facet = _block_facet(resolved, leaf)
+    facet = block_facet(resolved, leaf)
     dense: list[Columns] = []
     block: list[Columns] = []
     n = resolved.score.size
     block_codes = np.zeros(n, np.int64)
     n_blocks = 1
     if facet is not None:
-        block_codes, n_blocks = _facet_codes(resolved, facet)
+        block_codes, n_blocks = facet_codes(resolved, facet)
     for term, offset in zip(resolved.terms, offsets, strict=False):
         if term is leaf:
             continue
@@ -174,7 +174,7 @@ def lay_out(resolved: Resolved) -> Layout | None:
                 return None
             block.append(_block_columns(term, facet, int(offset)))
         else:
-            dense.append(_dense_columns(term, int(offset)))
+            dense.append(dense_columns(term, int(offset)))
     leaf_sd_index = np.zeros(0, np.int64)
     if leaf is not None:
         if facet is not None and leaf.scale.by == facet:
@@ -308,7 +308,8 @@ def _leaf(resolved: Resolved) -> ResolvedTerm | None:
     return involved[0] if len(involved) == 1 and involved[0].dims == ("generation",) else None
 
 
-def _block_facet(resolved: Resolved, leaf: ResolvedTerm | None) -> str | None:
+def block_facet(resolved: Resolved, leaf: ResolvedTerm | None) -> str | None:
+    """Return the random facet with most levels whose levels hold whole generations."""
     sizes: dict[str, int] = {}
     for term in resolved.terms:
         if term is leaf or "generation" in term.dims:
@@ -319,7 +320,7 @@ def _block_facet(resolved: Resolved, leaf: ResolvedTerm | None) -> str | None:
     for facet in sorted(sizes, key=lambda f: -sizes[f]):
         if sizes[facet] == 0:
             continue
-        codes = _facet_codes(resolved, facet)[0]
+        codes = facet_codes(resolved, facet)[0]
         if leaf is None or _nested(leaf.codes, codes):
             return facet
     return None
@@ -330,13 +331,15 @@ def _nested(inner: Ints, outer: Ints) -> bool:
     return bool(np.array_equal(outer[first[1]][first[2]], outer))
 
 
-def _facet_codes(resolved: Resolved, facet: str) -> tuple[Ints, int]:
+def facet_codes(resolved: Resolved, facet: str) -> tuple[Ints, int]:
+    """Return the level of each score of a facet among the terms, and their number."""
     term = next(t for t in resolved.terms if facet in t.dims)
     axis = term.dims.index(facet)
     return np.unravel_index(term.codes, term.shape)[axis], term.shape[axis]
 
 
-def _kron_basis(shape: tuple[int, ...], centred: tuple[bool, ...]) -> Floats:
+def kron_basis(shape: tuple[int, ...], centred: tuple[bool, ...]) -> Floats:
+    """Return contrasts over centred axes crossed with the identity over others, (L, p)."""
     basis: Floats = np.ones((1, 1))
     for size, zero in zip(shape, centred, strict=True):
         basis = np.asarray(np.kron(basis, contrasts(size) if zero else np.eye(size)))
@@ -350,8 +353,9 @@ def _by_index(by: Ints | None, basis: Floats, offset: int) -> Ints:
     return offset + by[np.argmax(np.abs(basis) > 0, axis=0)]
 
 
-def _dense_columns(term: ResolvedTerm, offset: int) -> Columns:
-    basis = _kron_basis(term.shape, term.centred)
+def dense_columns(term: ResolvedTerm, offset: int) -> Columns:
+    """Return the coordinates of a term as a whole."""
+    basis = kron_basis(term.shape, term.centred)
     return Columns(term, basis, term.codes, _by_index(term.by_codes, basis, offset))
 
 
@@ -365,7 +369,7 @@ def _block_columns(term: ResolvedTerm, facet: str, offset: int) -> Columns:
     by = None
     if term.by_codes is not None:
         by = np.moveaxis(term.by_codes.reshape(term.shape), axis, 0)[0].ravel()
-    basis = _kron_basis(shape, centred)
+    basis = kron_basis(shape, centred)
     return Columns(term, basis, local.astype(np.int64), _by_index(by, basis, offset))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.engines.balanced import balanced_model
+from bayesjudge.engines.blocks import blocks_model
 from bayesjudge.engines.effects import (
     INTERCEPT,
     Integrated,
@@ -24,13 +25,17 @@ type Floats = NDArray[np.float64]
 
 
 def integrate(resolved: Resolved) -> Integrated | None:
-    """Integrate the effects out; None where neither path carries the model.
+    """Integrate the effects out; None where no path carries the model.
 
-    Balanced tables need cross-products only; others one pass, and JAX.
+    Balanced tables go by strata, others by blocks of scenario and backbone;
+    what falls into neither takes JAX.
     """
     balanced = balanced_model(resolved)
     if balanced is not None:
         return balanced
+    blocks = blocks_model(resolved)
+    if blocks is not None:
+        return blocks
     from bayesjudge.engines.collapsed import collapse
 
     return collapse(resolved)
