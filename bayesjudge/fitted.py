@@ -149,8 +149,35 @@ class Fit:
         values = ranking.rank_probabilities(self.means(scenario_pool), self.scores.lower_is_better)
         return _square(values, self.labels, range(1, len(self.labels) + 1), "rank")
 
+    @property
+    def unpaired(self) -> bool:
+        """Whether the model takes each backbone's scenarios for its own, as ``cyclicjudge`` does.
+
+        What scenarios share then widens each mean and does not cancel in
+        differences: pairs of backbones are not compared.
+        """
+        if not self.scores.has("scenario"):
+            return False
+        own = [set(t.dims) for t in self.resolved.terms if "scenario" in t.dims]
+        return bool(own) and all("backbone" in dims for dims in own)
+
+    def _refuse_pairs(self) -> None:
+        if self.unpaired:
+            raise ModelError(
+                f"model {self.spec.name!r} has no scenario effects that backbones share, so it "
+                "does not compare them scenario by scenario",
+                remedy="Use crossed for differences between backbones",
+            )
+
     def pairwise(self, *, scenario_pool: int | None = None) -> pd.DataFrame:
-        """Return P(row beats column), ties split; the diagonal is null."""
+        """Return P(row beats column), ties split; the diagonal is null.
+
+        Raises
+        ------
+        ModelError
+            Where the model does not pair backbones by scenario.
+        """
+        self._refuse_pairs()
         values = comparing.pairwise_beats(self.means(scenario_pool), self.scores.lower_is_better)
         return _square(values, self.labels, self.labels, "other")
 
@@ -167,7 +194,13 @@ class Fit:
         p_within_rope (null without a ROPE), clustered_se and n_scenarios: the
         scenario-clustered standard error of the paired difference, null where
         fewer than two scenarios are shared.
+
+        Raises
+        ------
+        ModelError
+            Where the model does not pair backbones by scenario.
         """
+        self._refuse_pairs()
         table = comparing.pairwise_differences(
             self.means(scenario_pool),
             self.labels,
@@ -189,8 +222,11 @@ class Fit:
     def standard_error_findings(self) -> tuple[Problem, ...]:
         """Warn where posterior sd and clustered standard error of neighbours disagree.
 
-        Only adjacent differences whose ratio lies outside 0.8 to 1.25 are named.
+        Only adjacent differences whose ratio lies outside 0.8 to 1.25 are named,
+        none where the model does not pair backbones by scenario.
         """
+        if self.unpaired:
+            return ()
         means = self.means()
         pairs = comparing.adjacent_pairs(means, self.labels, self.scores.lower_is_better)
         found = se_ratio_findings(

@@ -699,3 +699,34 @@ def test_the_exact_engine_answers_in_the_same_shape(sampled):
     first, second = exact.means(), sampled.means()
     np.testing.assert_allclose(first.mean(axis=0), second.mean(axis=0), atol=0.2)
     np.testing.assert_allclose(first.std(axis=0), second.std(axis=0), rtol=0.4)
+
+
+def test_a_model_of_backbones_by_themselves_compares_no_pairs():
+    from bayesjudge.report.answers import Question, answer, result_object
+    from bayesjudge.report.results_folder import result_files
+
+    scores = scores_of(frame_of(backbone=3, scenario=6, judge=3, generation=2))
+    fit = bj.fit(scores, "cyclicjudge", draws=200)
+    assert [t.name for t in fit.resolved.terms] == [
+        "backbone",
+        "backbone:judge",
+        "backbone:scenario",
+        "generation",
+    ]
+    assert fit.unpaired
+    for ask in (fit.pairwise, fit.differences):
+        with pytest.raises(ModelError, match="no scenario effects that backbones share"):
+            ask()
+    assert fit.standard_error_findings() == ()
+    found = answer(fit, Question())
+    assert "own" in found.about["pairs"]
+    assert result_object(found)["pairwise"] is None
+    files = result_files(found, "bayesjudge rank")
+    assert "differences.csv" not in files
+    assert "## Differences" not in files["report.md"]
+    offsets = fit.effects("backbone:judge")
+    by_backbone = offsets.groupby("backbone")["estimate"].sum()
+    np.testing.assert_allclose(by_backbone, 0, atol=1e-9)
+    assert not bj.fit(scores, draws=200).unpaired
+    alone = scores_of(frame_of(backbone=3, judge=4))
+    assert not bj.fit(alone, "cyclicjudge", draws=200).unpaired

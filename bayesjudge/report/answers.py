@@ -68,7 +68,8 @@ class Answer:
     question : Question
     leaderboard, rank_probabilities, pairwise, differences, components, offsets : DataFrame
         As the methods of :class:`bayesjudge.fitted.Fit` give them; ``offsets``
-        holds the effects of all panel terms under one another.
+        holds the effects of all panel terms under one another. The two of
+        pairs are None where the model does not pair backbones by scenario.
     best_set : tuple of str
     findings : tuple of Problem
         Where the data's own standard errors disagree with the posterior.
@@ -82,8 +83,8 @@ class Answer:
     question: Question
     leaderboard: pd.DataFrame
     rank_probabilities: pd.DataFrame
-    pairwise: pd.DataFrame
-    differences: pd.DataFrame
+    pairwise: pd.DataFrame | None
+    differences: pd.DataFrame | None
     components: pd.DataFrame
     offsets: pd.DataFrame
     best_set: tuple[str, ...]
@@ -120,8 +121,10 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
         question=question,
         leaderboard=fit.leaderboard(rope=question.rope or 0.0, ci_prob=prob, scenario_pool=pool),
         rank_probabilities=fit.rank_probabilities(scenario_pool=pool),
-        pairwise=fit.pairwise(scenario_pool=pool),
-        differences=fit.differences(rope=question.rope, ci_prob=prob, scenario_pool=pool),
+        pairwise=None if fit.unpaired else fit.pairwise(scenario_pool=pool),
+        differences=None
+        if fit.unpaired
+        else fit.differences(rope=question.rope, ci_prob=prob, scenario_pool=pool),
         components=fit.variance_components(ci_prob=prob),
         offsets=panel_offsets(fit, prob),
         best_set=fit.best_set(scenario_pool=pool),
@@ -173,6 +176,11 @@ def what_is_answered(fit: Fit, pool: int | None) -> dict[str, str]:
             about[plural] = f"the panel: the mean over these {n} {plural}"
         else:
             about[plural] = f"this one {facet.name} only"
+    if fit.unpaired:
+        about["pairs"] = (
+            "not compared: the model takes each backbone's scenarios for its own, and what they "
+            "share widens every mean; crossed compares backbones scenario by scenario"
+        )
     if fit.scores.has("scenario"):
         n = fit.scores.facet("scenario").n_levels
         if pool is None and any("scenario" in t.dims for t in fit.resolved.terms):
@@ -200,7 +208,9 @@ def result_object(found: Answer) -> dict[str, Any]:
                 found.rank_probabilities.index, found.rank_probabilities.to_numpy(), strict=True
             )
         },
-        "pairwise": {
+        "pairwise": None
+        if found.pairwise is None
+        else {
             name: dict(zip(found.pairwise.columns, row, strict=True))
             for name, row in zip(found.pairwise.index, found.pairwise.to_numpy(), strict=True)
         },

@@ -65,11 +65,14 @@ def result_files(found: Answer, command: str, title: str = "") -> dict[str, Cont
         Of the report.
     """
     fit = found.fit
+    pairs: dict[str, Content] = {}
+    if found.pairwise is not None and found.differences is not None:
+        pairs["pairwise.csv"] = csv_text(found.pairwise, "backbone")
+        pairs["differences.csv"] = csv_text(found.differences)
     return {
         "leaderboard.csv": csv_text(found.leaderboard),
         "rank_probabilities.csv": csv_text(found.rank_probabilities, "backbone"),
-        "pairwise.csv": csv_text(found.pairwise, "backbone"),
-        "differences.csv": csv_text(found.differences),
+        **pairs,
         "variance_components.csv": csv_text(found.components),
         "offsets.csv": csv_text(found.offsets),
         "result.json": to_json(result_object(found), indent=2) + "\n",
@@ -127,8 +130,8 @@ def report_text(found: Answer, command: str, title: str = "") -> str:
         )
     )
     parts += ["## Which question this answers\n", _bullets(question_sentences(found.about))]
-    parts.append("## Differences\n")
-    parts.append(markdown.frame_table(found.differences))
+    if found.differences is not None:
+        parts += ["## Differences\n", markdown.frame_table(found.differences)]
     if found.findings:
         parts.append(markdown.problems_table(found.findings))
     parts += ["## Variance components\n", markdown.frame_table(found.components)]
