@@ -64,7 +64,30 @@ BY_JUDGE = with_terms(
     Term(("judge", "scenario"), scale_by("judge"), ()),
     Term(("backbone", "scenario"), half_normal(1.0), ("backbone",)),
 )
+
+
+def items_in_splits():
+    frame = frame_of(backbone=3, judge=2, scenario=6)
+    split = frame["scenario"].str.removeprefix("scenario").astype(int) % 2
+    return frame.assign(split="split" + split.astype(str))
+
+
+def scenarios_of_backbones():
+    frame = frame_of(backbone=3, judge=3, scenario=4)
+    return frame.assign(scenario=frame["backbone"] + frame["scenario"])
+
+
+# Axes of terms in another order than that of their facets.
+TURNED = with_terms(
+    Term(("scenario",), half_normal(1.0)),
+    Term(("judge", "scenario"), half_normal(1.0)),
+    Term(("judge",), half_normal(1.0)),
+    Term(("scenario", "backbone"), scale_by("backbone")),
+)
 MORE = {
+    "items in splits": (CROSSED, items_in_splits(), {"facets": ["split"]}),
+    "scenarios of one backbone each": (COMMON, scenarios_of_backbones(), {}),
+    "axes in another order": (TURNED, frame_of(**B3), {}),
     "offsets per backbone, complete": (OFFSETS, frame_of(**G2), {}),
     "by judge": (BY_JUDGE, frame_of(**B3), {}),
     "languages and generations": (CROSSED, frame_of(generation=2, **L2), {}),
@@ -255,6 +278,9 @@ DRAWN = [
     "scales by judge",
     "whole blocks missing",
     "languages and generations, unbalanced",
+    "items in splits",
+    "scenarios of one backbone each",
+    "axes in another order",
 ]
 
 

@@ -41,7 +41,7 @@ class BalancedModel:
         wanted = [t.variable for t in self._terms() if is_kept(t, self.resolved.panel)]
         rng = np.random.default_rng([seed, 1])
         drawn = draw_effects(rng, sd, noise, self.strata, (INTERCEPT, *wanted))
-        return self._in_order(drawn)
+        return self._by_level(drawn)
 
     def other_effects(
         self, sd: Floats, noise: Floats, seed: int, kept: dict[str, Floats]
@@ -51,24 +51,31 @@ class BalancedModel:
         if not wanted:
             return {}
         rng = np.random.default_rng([seed, 2])
-        given = {p.variable: kept[p.variable] for p in self.strata.parts if p.variable in kept}
-        for term in self._terms():
-            if term.variable in given and self.strata.along in term.dims:
-                axis = 1 + term.dims.index(self.strata.along)
-                given[term.variable] = np.moveaxis(given[term.variable], axis, 1)
-        return self._in_order(draw_effects(rng, sd, noise, self.strata, wanted, given))
+        shape = self.strata.means.shape
+        given = {}
+        for part in self.strata.parts:
+            if part.variable in kept:
+                flat = kept[part.variable].reshape(len(sd), -1)[:, part.levels]
+                along = () if part.along == "none" else shape[:1]
+                axes = (shape[1 + a] for a in part.others)
+                given[part.variable] = flat.reshape(len(sd), *along, *axes)
+        return self._by_level(draw_effects(rng, sd, noise, self.strata, wanted, given))
 
     def _terms(self) -> list[ResolvedTerm]:
         own = {p.variable for p in self.strata.parts}
         return [t for t in self.resolved.terms if t.variable in own]
 
-    def _in_order(self, effects: dict[str, Floats]) -> dict[str, Floats]:
-        """Move ``along`` from the front to its place among each term's facets."""
-        for term in self._terms():
-            if term.variable in effects and self.strata.along in term.dims:
-                axis = 1 + term.dims.index(self.strata.along)
-                effects[term.variable] = np.moveaxis(effects[term.variable], 1, axis)
-        return effects
+    def _by_level(self, effects: dict[str, Floats]) -> dict[str, Floats]:
+        """Put the cells of each term's axes in the order of its levels, (n, *shape)."""
+        shapes = {t.variable: t.shape for t in self.resolved.terms} | {INTERCEPT: ()}
+        out = {}
+        for part in self.strata.parts:
+            if part.variable in effects:
+                flat = effects[part.variable].reshape(len(effects[part.variable]), -1)
+                levels = np.empty_like(flat)
+                levels[:, part.levels] = flat
+                out[part.variable] = levels.reshape(len(flat), *shapes[part.variable])
+        return out
 
 
 def balanced_model(resolved: Resolved) -> BalancedModel | None:

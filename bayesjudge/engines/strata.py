@@ -37,13 +37,15 @@ class Part:
     ----------
     variable : str
     others : tuple of int
-        Axes it has among the facets other than ``along``.
+        Axes it has among the facets other than ``along``, ascending.
     along : {"none", "centred", "free"}
         Whether it varies over ``along``, and sums to zero there.
     centred : tuple of int
         Axes among ``others`` over which it sums to zero.
     sd_index : (B,) int array
         Entry of the vector of scales at each level of ``along``.
+    levels : int array
+        Level of the term in each cell of its axes, ``along`` first, flat.
     repeats : int
         Independent copies behind each of its levels: generations of a cell.
     """
@@ -53,6 +55,7 @@ class Part:
     along: str
     centred: tuple[int, ...]
     sd_index: Ints
+    levels: Ints
     repeats: int = 1
 
     def reaches(self, stratum: tuple[int, ...]) -> bool:
@@ -124,7 +127,7 @@ def balance(resolved: Resolved) -> Balanced | None:
     facets = _facets(terms, along)
     if facets is None:
         return None
-    codes, sizes = facets
+    codes, sizes, nested = facets
     names = [n for n in sizes if n != along]
     shape = tuple(sizes[n] for n in (along, *names))
     cell = np.ravel_multi_index(tuple(codes[n] for n in (along, *names)), shape)
@@ -136,9 +139,14 @@ def balance(resolved: Resolved) -> Balanced | None:
     y = resolved.score - resolved.location
     per_cell = int(counts[0])
     means = np.bincount(cell, y, counts.size).reshape(shape) / per_cell
-    parts = tuple(_part(t, along, axis, index[t.variable]) for t in terms)
+    parts: tuple[Part, ...] = ()
+    for term in terms:
+        part = _part(term, along, axis, index[term.variable], codes, nested)
+        if part is None:
+            return None
+        parts += (part,)
     n_sd = index[INTERCEPT][0] + 1
-    parts += (Part(INTERCEPT, (), "none", (), index[INTERCEPT]),)
+    parts += (Part(INTERCEPT, (), "none", (), index[INTERCEPT], np.zeros(1, np.int64)),)
     noise = np.zeros(shape[0], np.int64)
     if resolved.residual_by is not None:
         noise = np.arange(shape[0])
@@ -149,9 +157,9 @@ def balance(resolved: Resolved) -> Balanced | None:
         if found is None:
             return None
         owners, m, strata = found
-        generations = Part(
-            leaf.variable, tuple(axis[n] for n in owners), "free", (), index[leaf.variable], m
-        )
+        own = tuple(sorted(axis[n] for n in owners))
+        none = np.zeros(0, np.int64)
+        generations = Part(leaf.variable, own, "free", (), index[leaf.variable], none, m)
     else:
         within = _within(y, cell, means, codes[along], shape[0])
         strata.append(_Stratum(float(y.size / shape[0] - prod(shape[1:])), np.diag(within), ()))
@@ -214,16 +222,61 @@ def _generation(resolved: Resolved) -> ResolvedTerm | None:
     return involved[0] if alone else None
 
 
-def _facets(terms: list[ResolvedTerm], along: str) -> tuple[dict[str, Ints], dict[str, int]] | None:
+type _Nested = dict[str, tuple[str, ...]]
+
+
+def _facets(
+    terms: list[ResolvedTerm], along: str
+) -> tuple[dict[str, Ints], dict[str, int], _Nested] | None:
+    """Return codes and sizes of all facets, and which facets each lies within.
+
+    A facet within others (items of a split) is counted off within each of their
+    combinations: as an axis it then crosses them.
+    """
     codes: dict[str, Ints] = {}
-    sizes: dict[str, int] = {}
     for term in terms:
         if term.scale.by not in (None, *term.dims):
             return None
         parts = np.unravel_index(term.codes, term.shape)
-        for name, size, part in zip(term.dims, term.shape, parts, strict=True):
-            codes[name], sizes[name] = part.astype(np.int64), size
-    return (codes, sizes) if along in codes else None
+        codes |= {n: c.astype(np.int64) for n, c in zip(term.dims, parts, strict=True)}
+    if along not in codes:
+        return None
+    within = {
+        n: tuple(m for m in codes if m != n and _determines(codes[n], codes[m])) for n in codes
+    }
+    if any(n in within[m] for n in codes for m in within[n]):
+        # Two names of one facet.
+        return None
+    local: dict[str, Ints] = {}
+    sizes: dict[str, int] = {}
+    for name, code in codes.items():
+        found = _count_off(code, [codes[m] for m in within[name]])
+        if found is None:
+            return None
+        local[name], sizes[name] = found
+    return local, sizes, within
+
+
+def _determines(inner: Ints, outer: Ints) -> bool:
+    if outer.max() == 0 or inner.max() < outer.max():
+        return False
+    seen = np.zeros(inner.max() + 1, np.int64)
+    seen[inner] = outer
+    return bool(np.array_equal(seen[inner], outer))
+
+
+def _count_off(code: Ints, outer: list[Ints]) -> tuple[Ints, int] | None:
+    """Count off levels within each combination of outer ones; None where they are unequal."""
+    levels, first, code = np.unique(code, return_index=True, return_inverse=True)
+    if not outer:
+        return code.ravel(), levels.size
+    groups = np.unique(np.stack([o[first] for o in outer]), axis=1, return_inverse=True)[1].ravel()
+    counts = np.bincount(groups)
+    if counts.min() != counts.max():
+        return None
+    number = np.empty(levels.size, np.int64)
+    number[np.argsort(groups, kind="stable")] = np.tile(np.arange(counts[0]), counts.size)
+    return number[code.ravel()], int(counts[0])
 
 
 def _sd_index(resolved: Resolved, n_levels: int, along: str) -> dict[str, Ints]:
@@ -237,14 +290,34 @@ def _sd_index(resolved: Resolved, n_levels: int, along: str) -> dict[str, Ints]:
     return index
 
 
-def _part(term: ResolvedTerm, along: str, axis: dict[str, int], index: Ints) -> Part:
+def _part(
+    term: ResolvedTerm,
+    along: str,
+    axis: dict[str, int],
+    index: Ints,
+    codes: dict[str, Ints],
+    within: _Nested,
+) -> Part | None:
+    outer = {m for d in term.dims for m in within[d]}
+    zeros = {d for d, centred in zip(term.dims, term.centred, strict=True) if centred}
+    if any(within[d] for d in zeros) or zeros & outer:
+        # Effects that sum to zero over levels within others are no product of axes.
+        return None
+    names = sorted(({*term.dims} | outer) - {along}, key=lambda n: axis[n])
     kind = "none"
-    if along in term.dims:
-        kind = "centred" if term.centred[term.dims.index(along)] else "free"
-    others = tuple(axis[d] for d in term.dims if d != along)
-    zeros = zip(term.dims, term.centred, strict=True)
-    centred = tuple(axis[d] for d, zero in zeros if zero and d != along)
-    return Part(term.variable, others, kind, centred, index)
+    if along in zeros:
+        kind = "centred"
+    elif along in term.dims or along in outer:
+        kind = "free"
+    front = [] if kind == "none" else [along]
+    sizes = [int(codes[n].max()) + 1 for n in (*front, *names)]
+    cell = np.ravel_multi_index(tuple(codes[n] for n in (*front, *names)), sizes)
+    if prod(sizes) != term.n_levels:
+        return None
+    levels = np.zeros(term.n_levels, np.int64)
+    levels[cell] = term.codes
+    centred = tuple(axis[d] for d in zeros if d != along)
+    return Part(term.variable, tuple(axis[n] for n in names), kind, centred, index, levels)
 
 
 def subsets(n: int) -> Iterator[tuple[int, ...]]:
@@ -344,7 +417,8 @@ def _split_generations(
     ]
     mean = contrasts.mean(axis=tuple(range(3, contrasts.ndim))) if others else contrasts
     squares = n_others * each * (mean**2).sum(axis=(1, 2))
-    marker = Part(leaf.variable, (), "free", (), np.zeros(0, np.int64))
+    none = np.zeros(0, np.int64)
+    marker = Part(leaf.variable, (), "free", (), none, none)
     strata.append(_Stratum(float(per_level), np.diag(squares), ((marker, float(n_others * each)),)))
     rest = contrasts - mean.reshape(*mean.shape, *flat)
     squares = each * (rest**2).sum(axis=tuple(range(1, rest.ndim)))
