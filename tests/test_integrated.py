@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
+import bayesjudge as bj
 from bayesjudge.engines.balanced import balanced_model
 from bayesjudge.engines.blocks import blocks_model
 from bayesjudge.engines.collapsed import collapse
 from bayesjudge.engines.effects import is_kept, name_scales, pack_scales
 from bayesjudge.engines.integrating import finish, integrate, other_effects
+from bayesjudge.engines.large import LargeModel, large_model
 from bayesjudge.engines.strata import balance
 from bayesjudge.resolution import resolve
 from bayesjudge.scores import read_scores
@@ -172,6 +176,15 @@ HOLES = {
         frame_of(drop=9, **G2),
         {},
     ),
+    "two large facets": (
+        with_terms(
+            Term(("scenario",), half_normal(1.0)),
+            Term(("rater",), half_normal(1.0)),
+            Term(("judge",), half_normal(1.0)),
+        ),
+        frame_of(drop=2300, backbone=3, judge=2, scenario=24, rater=18),
+        {"random": ["rater"]},
+    ),
     "whole blocks missing": (
         CROSSED,
         frame_of(**G2).query(
@@ -189,7 +202,9 @@ def of_any(name):
     return complete(name)
 
 
-@pytest.mark.parametrize("name", sorted({*DESIGNS, *MORE, *HOLES} - UNBLOCKED))
+@pytest.mark.parametrize(
+    "name", sorted({*DESIGNS, *MORE, *HOLES} - UNBLOCKED - {"two large facets"})
+)
 def test_blocks_give_the_dense_density_and_its_slope(name):
     resolved = of_any(name)
     model = blocks_model(resolved)
@@ -213,6 +228,64 @@ def test_blocks_give_the_dense_density_and_its_slope(name):
 @pytest.mark.parametrize("name", sorted(UNBLOCKED))
 def test_what_does_not_fall_into_blocks(name):
     assert blocks_model(complete(name)) is None
+
+
+def test_two_large_facets_have_the_dense_density():
+    resolved = of_any("two large facets")
+    model = integrate(resolved)
+    assert isinstance(model, LargeModel)
+    sets = [random_scales(resolved, seed) for seed in range(5)]
+    sd, noise = (np.array(part) for part in zip(*sets, strict=True))
+    expected = [dense_log_likelihood(resolved, *one) for one in sets]
+    np.testing.assert_allclose(model.values(sd, noise), expected, rtol=1e-9, atol=1e-9)
+    value, d_sd, d_noise = model.slope(sd[0], noise[0])
+    assert value == pytest.approx(expected[0], rel=1e-9)
+    x = np.concatenate(sets[0])
+
+    def dense(x):
+        return dense_log_likelihood(resolved, x[: sd.shape[1]], x[sd.shape[1] :])
+
+    step = 1e-5
+    differences = [(dense(x + step * e) - dense(x - step * e)) / (2 * step) for e in np.eye(x.size)]
+    np.testing.assert_allclose(np.concatenate([d_sd, d_noise]), differences, rtol=2e-4, atol=2e-4)
+    with np.errstate(all="ignore"):
+        assert np.isfinite(model.values(np.zeros((1, x.size - 1)), noise[:1])).all()
+
+
+def test_a_polynomial_stands_for_the_factors_where_it_is_good():
+    resolved = of_any("two large facets")
+    model = integrate(resolved)
+    assert isinstance(model, LargeModel)
+    rng = np.random.default_rng(0)
+    base, noise = random_scales(resolved, 0)
+    narrow = base * np.exp(0.05 * rng.standard_normal((200, base.size)))
+    noises = noise * np.exp(0.05 * rng.standard_normal((200, 1)))
+    fast = model.near(narrow, noises)
+    assert fast.polynomial is not None
+    np.testing.assert_allclose(fast.values(narrow, noises), model.values(narrow, noises), atol=1e-3)
+    far = narrow[:1] * 3
+    assert fast.values(far, noises[:1])[0] == -np.inf
+    wide = base * np.exp(1.5 * rng.standard_normal((200, base.size)))
+    assert model.near(wide, noises).polynomial is None
+
+
+def test_a_model_with_two_large_facets_is_fitted():
+    spec, frame, options = HOLES["two large facets"]
+    fit = bj.fit(read_scores(frame.reset_index(drop=True), **options), spec, draws=300)
+    assert fit.metadata["method"] == "importance"
+    assert fit.convergence.converged
+    raters = fit.effects("rater")
+    assert len(raters) == 18
+
+
+def test_what_does_not_have_two_large_facets():
+    assert large_model(resolved_of("unbalanced")) is None
+    assert large_model(resolved_of("generations, common scales")) is None
+    assert large_model(resolved_of("one scenario")) is None
+    spec, frame, options = HOLES["two large facets"]
+    crossed = replace(spec, terms=(*spec.terms, Term(("judge", "scenario"), half_normal(1.0))))
+    scores = read_scores(frame.reset_index(drop=True), **options)
+    assert large_model(resolve(crossed, scores)) is None
 
 
 def test_too_many_cells_to_write_out():
@@ -277,6 +350,7 @@ DRAWN = [
     "residual by judge",
     "scales by judge",
     "whole blocks missing",
+    "two large facets",
     "languages and generations, unbalanced",
     "items in splits",
     "scenarios of one backbone each",

@@ -14,6 +14,8 @@ type Ints = NDArray[np.int64]
 
 INTERCEPT = "intercept"
 
+_MOST_LEVELS_KEPT = 1000
+
 
 class Integrated(Protocol):
     """A gaussian model on a table, its effects integrated out."""
@@ -24,6 +26,10 @@ class Integrated(Protocol):
 
     def slope(self, sd: Floats, noise: Floats) -> tuple[float, Floats, Floats]:
         """Return the log density and its derivatives for one set, (n_sd,) and (V,)."""
+        ...
+
+    def near(self, sd: Floats, noise: Floats) -> Integrated:
+        """Return a model as good about these scales (n, ...) and perhaps faster."""
         ...
 
     def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
@@ -44,8 +50,12 @@ def sd_offsets(terms: tuple[ResolvedTerm, ...]) -> Ints:
 
 
 def is_kept(term: ResolvedTerm, panel: tuple[str, ...]) -> bool:
-    """Whether a term's effects are part of the posterior unless all are asked for."""
+    """Whether a term's effects are part of the posterior unless all are asked for.
+
+    Those of panel terms are, and of random facets by themselves if not too many.
+    """
     alone = len(term.dims) == 1 and "generation" not in term.dims
+    alone = alone and term.n_levels <= _MOST_LEVELS_KEPT
     return alone or set(term.dims) <= set(panel)
 
 

@@ -75,6 +75,9 @@ def _sample_scales(resolved: Resolved, integrated: Integrated, settings: Setting
         x = np.zeros((settings.chains * settings.draws, 0))
         return replace(_finish(resolved, integrated, start.target, x, settings), method="conjugate")
     start = settle(sites, fixed, integrated)
+    scales = scales_at(_about(rng, start), sites, start.target.frame, fixed)
+    integrated = integrated.near(scales.sd, scales.noise)
+    start = replace(start, target=replace(start.target, likelihood=integrated))
     found = _weighted_draws(rng, start)
     if isinstance(found, Proposal):
         from bayesjudge.engines.nuts import sample_scales
@@ -90,6 +93,12 @@ def _sample_scales(resolved: Resolved, integrated: Integrated, settings: Setting
         pareto_k=found.pareto_k,
         weighted_ess=found.ess,
     )
+
+
+def _about(rng: np.random.Generator, start: Start) -> Floats:
+    """Return draws from the normal approximation, for where the posterior lies."""
+    unit = rng.standard_normal((500, start.mean.size))
+    return np.asarray(start.mean + unit @ np.linalg.cholesky(start.covariance).T)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from bayesjudge.engines.effects import (
     pack_scales,
     sd_offsets,
 )
+from bayesjudge.engines.large import large_model
 from bayesjudge.engines.protocol import Draws
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
@@ -27,8 +28,8 @@ type Floats = NDArray[np.float64]
 def integrate(resolved: Resolved) -> Integrated | None:
     """Integrate the effects out; None where no path carries the model.
 
-    Balanced tables go by strata, others by blocks of scenario and backbone;
-    what falls into neither takes JAX.
+    Balanced tables go by strata, others by blocks of scenario and backbone or, with
+    two large facets, by one of them; what falls into none of these takes JAX.
     """
     balanced = balanced_model(resolved)
     if balanced is not None:
@@ -36,6 +37,9 @@ def integrate(resolved: Resolved) -> Integrated | None:
     blocks = blocks_model(resolved)
     if blocks is not None:
         return blocks
+    large = large_model(resolved)
+    if large is not None:
+        return large
     from bayesjudge.engines.collapsed import collapse
 
     return collapse(resolved)

@@ -101,7 +101,7 @@ def settle(
             x[slot.start] = slot.prior.parameters[0]
     spread_mean, spread_sd = np.ones(x.size), np.ones(x.size)
     # The spreads' typical values move the mode and it moves them: twice is enough.
-    for _ in range(2):
+    for _ in range(2 if any(slot.part == "levels" for slot in places) else 0):
         x = _mode(target, x, spreads)
         frame, spread_mean, spread_sd = _measure(target, x)
         old, target = target, _moved(target, frame)
