@@ -58,6 +58,8 @@ def finite_scenario_means(
     UsageError
         Where the pool is smaller than the number of observed scenarios.
     """
+    if not isinstance(pool, (int, np.integer)):
+        raise UsageError(f"the pool of scenarios is {pool!r}", remedy="It must be a whole number")
     if pool < n_scenarios:
         raise UsageError(
             f"a pool of {pool} scenarios is smaller than the {n_scenarios} in the table",

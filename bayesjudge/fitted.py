@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores
 from bayesjudge.spec import ModelSpec
 from bayesjudge.storing import read_tree, scores_from_dataset, write_tree
+from bayesjudge.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -223,9 +225,12 @@ class Fit:
         """Warn where posterior sd and clustered standard error of neighbours disagree.
 
         Only adjacent differences whose ratio lies outside 0.8 to 1.25 are named,
-        none where the model does not pair backbones by scenario.
+        none where the model does not pair backbones by scenario, or where the
+        question is about judges (or others) that are not in the table: scenarios
+        say nothing of those.
         """
-        if self.unpaired:
+        population = set(self.resolved.random) - {"scenario", "generation"}
+        if self.unpaired or population:
             return ()
         means = self.means()
         pairs = comparing.adjacent_pairs(means, self.labels, self.scores.lower_is_better)
@@ -298,7 +303,12 @@ class Fit:
         return write_tree(self.posterior, Path(path))
 
     def _repr_html_(self) -> str:
-        return str(self.leaderboard().to_html(index=False, float_format="{:.3f}".format))
+        table = self.leaderboard().map(lambda v: visible(v) if isinstance(v, str) else v)
+        html = str(table.to_html(index=False, float_format="{:.4g}".format))
+        if self.convergence.converged:
+            return html
+        reasons = visible("; ".join(self.convergence.reasons))
+        return f"<p><b>NOT CONVERGED, do not rely on it: {escape(reasons)}</b></p>\n{html}"
 
     def __repr__(self) -> str:
         state = "converged" if self.convergence.converged else "NOT converged"

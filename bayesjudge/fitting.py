@@ -94,7 +94,7 @@ def fit(
         integrate=integrate,
         progress=progress,
     )
-    name = choose_engine(engine, spec.family)
+    name = choose_engine(engine, spec.family, integrate)
     resolved = resolve(spec, scores, unit, location)
     drawn = load_engine(name)(resolved, settings)
     tree = posterior_tree(resolved, drawn)

@@ -21,6 +21,9 @@ RESIDUAL = "residual"
 # backbone at the ceiling) would otherwise make the posterior improper.
 NOISE_FLOOR = 1e-3
 
+# Variances of smaller units, or of larger ones than its inverse, are no numbers.
+_SMALLEST_UNIT = 1e-100
+
 # A facet with fewer levels says little about the population it came from.
 FEW_LEVELS = 5
 
@@ -156,12 +159,14 @@ def response_unit(score: NDArray[np.float64], scale: tuple[float, float] | None)
     """Return u: a quarter of the scale, else the sd to one significant digit."""
     if scale is not None:
         return (scale[1] - scale[0]) / 4
-    with np.errstate(over="ignore", invalid="ignore"):
-        sd = float(np.std(score, ddof=1)) if score.size > 1 else 0.0
-    if not math.isfinite(sd):
-        return math.inf
-    if sd <= 1e-12 * max(1.0, float(np.max(np.abs(score)))):
+    largest = float(np.max(np.abs(score)))
+    if score.size < 2 or largest == 0.0:
         return 1.0
+    # Of scores near one, so that squares are numbers whatever their size.
+    relative = float(np.std(score / largest, ddof=1))
+    if relative <= 1e-12:
+        return 1.0
+    sd = relative * largest
     return _round_to(sd, _leading_digit(sd))
 
 
@@ -209,10 +214,10 @@ def resolve(
     """
     if unit is None:
         unit = response_unit(scores.score, scores.scale)
-    if not (math.isfinite(unit) and unit > 0):
+    if not _SMALLEST_UNIT < unit < 1 / _SMALLEST_UNIT:
         raise ModelError(
             f"the unit is {unit!r}",
-            remedy="It must be positive and finite: give unit, or scores of a smaller size",
+            remedy="It must be positive and finite, and so its square: rescale the scores",
         )
     if location is None:
         location = response_location(scores.score, scores.scale, unit)

@@ -572,7 +572,8 @@ def test_hanna():
     assert len(readings) == 6
     for reading in readings.values():
         assert len(reading.scores) == 5280
-        assert reading.problems == ()
+        # Failures of parsing leaked into a few scores, some averaged with others.
+        assert all("are -1 while all others" in p.what for p in reading.problems)
 
 
 @real

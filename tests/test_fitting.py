@@ -701,6 +701,71 @@ def test_the_exact_engine_answers_in_the_same_shape(sampled):
     np.testing.assert_allclose(first.std(axis=0), second.std(axis=0), rtol=0.4)
 
 
+def test_sampling_every_effect_is_numpyros(quick):
+    assert quick(integrate=False).metadata["engine"] == "numpyro"
+    with pytest.raises(UsageError, match="integrates effects out"):
+        quick(engine="exact", integrate=False)
+
+
+def test_a_pool_is_a_whole_number(quick):
+    with pytest.raises(UsageError, match="whole number"):
+        quick(nested_effects=True).means(float("nan"))
+
+
+def test_tables_of_two_shapes_in_one_process():
+    frame = frame_of(backbone=3, scenario=6, judge=2)
+    for some in (frame, frame.iloc[:-5], frame):
+        fit = bj.fit(scores_of(some), engine="numpyro", draws=50, tune=50, chains=2)
+        assert np.isfinite(fit.means()).all()
+
+
+def test_a_fit_that_did_not_converge_says_so_in_a_notebook(quick, monkeypatch):
+    fit = quick()
+    good = replace(fit.convergence, converged=True, reasons=())
+    monkeypatch.setattr(type(fit), "convergence", good)
+    assert "NOT CONVERGED" not in fit._repr_html_()
+    bad = replace(fit.convergence, converged=False, reasons=("bulk ESS is 3 <b>",))
+    monkeypatch.setattr(type(fit), "convergence", bad)
+    html = fit._repr_html_()
+    assert "NOT CONVERGED" in html
+    assert "<b>NOT" in html
+    assert "3 &lt;b&gt;" in html
+
+
+def test_control_characters_of_labels_are_visible_in_a_notebook(quick):
+    names = {"backbone": ["a\x1b[31m", "b\u202e", "<script>"]}
+    html = quick(frame_of(labels=names))._repr_html_()
+    assert "\x1b" not in html
+    assert "\u202e" not in html
+    assert "<script>" not in html
+
+
+def test_standard_errors_are_not_asked_about_judges_elsewhere(quick):
+    assert quick(options={"random": ["judge"]}).standard_error_findings() == ()
+
+
+def test_scores_are_shown_in_a_line():
+    assert repr(scores_of()).startswith("Scores: ")
+    assert "backbone 3" in repr(scores_of())
+
+
+def test_tiny_scores_are_told_apart():
+    frame = frame_of()
+    small = bj.fit(scores_of(frame.assign(score=frame["score"] * 1e-30)), draws=100)
+    usual = bj.fit(scores_of(frame), draws=100)
+    assert list(small.leaderboard()["backbone"]) == list(usual.leaderboard()["backbone"])
+    with pytest.raises(ModelError, match="unit"):
+        bj.fit(scores_of(frame.assign(score=frame["score"] * 1e-300)))
+
+
+def test_a_facet_that_is_another_is_said_to_be_out_of_the_answer():
+    from bayesjudge.report.answers import what_is_answered
+
+    frame = frame_of().assign(twin=lambda f: "x" + f["judge"])
+    fit = bj.fit(scores_of(frame, random=["twin"]), draws=100)
+    assert "not in the answer" in what_is_answered(fit, None)["twin"]
+
+
 def test_a_model_of_backbones_by_themselves_compares_no_pairs():
     from bayesjudge.report.answers import Question, answer, result_object
     from bayesjudge.report.results_folder import result_files

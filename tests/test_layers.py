@@ -13,6 +13,7 @@ PACKAGE = Path(bayesjudge.__file__).parent
 LAYERS = {
     "errors": 0,
     "version": 0,
+    "text": 0,
     "scores": 1,
     "spec": 1,
     "closed_form": 2,

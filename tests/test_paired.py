@@ -124,15 +124,21 @@ def test_refuses_codes_that_are_none(backbone, scenario, pairs, message):
 
 def test_findings_name_what_is_out_of_line():
     se = np.array([1.0, 1.0, 1.0, np.nan, 0.0, 0.0])
-    paired = PairedDifference(np.zeros(6), se, np.full(6, 9))
+    paired = PairedDifference(np.zeros(6), se, np.full(6, 400))
     pairs = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6)]
     found = se_ratio_findings([0.5, 1.0, 1.3, 7.0, 0.0, 2.0], paired, pairs, "abcdefg")
-    assert [(f.backbone, f.other) for f in found] == [("a", "b"), ("c", "d"), ("f", "g")]
-    assert [f.ratio for f in found] == [0.5, 1.3, math.inf]
+    assert [(f.backbone, f.other) for f in found] == [("a", "b"), ("c", "d")]
+    assert [f.ratio for f in found] == [0.5, 1.3]
     assert "more certain" in found[0].problem().what
     assert "less certain" in found[1].problem().what
     assert found[0].problem().severity == "warning"
-    assert "9 scenarios" in str(found[0].problem())
+    assert "400 scenarios" in str(found[0].problem())
+    # Nine scenarios know a standard error to a quarter, three hardly at all.
+    few = PairedDifference(np.zeros(6), se, np.full(6, 9))
+    found = se_ratio_findings([0.5, 1.0, 1.3, 7.0, 0.0, 2.0], few, pairs, "abcdefg")
+    assert [f.ratio for f in found] == [0.5]
+    fewer = PairedDifference(np.zeros(6), se, np.full(6, 3))
+    assert se_ratio_findings([0.5, 1.0, 1.3, 7.0, 0.0, 2.0], fewer, pairs, "abcdefg") == ()
 
 
 def test_ratios_on_the_limits_are_not_findings():

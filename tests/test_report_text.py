@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.text import Text
 
-from bayesjudge.report import text
+from bayesjudge import text
 
 NASTY = [
     "<img src=x onerror=alert(1)>",

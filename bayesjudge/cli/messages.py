@@ -43,7 +43,7 @@ def answering() -> Iterator[None]:
 
 def say(text: str) -> None:
     """Write lines to stderr, control characters made visible."""
-    from bayesjudge.report.text import visible
+    from bayesjudge.text import visible
 
     for line in text.split("\n"):
         typer.echo(visible(line), err=True)
@@ -60,7 +60,9 @@ def say_problems(problems: Iterable[Problem], quiet: bool, level: str | None = N
     """Write findings; when quiet, warnings and errors only."""
     for problem in problems:
         if not (quiet and problem.severity == "note"):
-            say(f"{_about(level)}{problem.severity}: {problem}")
+            # One finding is one line, whatever a label holds.
+            told = str(problem).replace("\n", "\\n")
+            say(f"{_about(level)}{problem.severity}: {told}")
 
 
 def print_json(obj: object) -> None:
@@ -88,7 +90,7 @@ def working(what: str, shown: bool) -> Iterator[None]:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from bayesjudge.report.text import visible
+    from bayesjudge.text import visible
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     started = time.perf_counter()

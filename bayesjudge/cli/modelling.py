@@ -48,7 +48,7 @@ def _show(spec: ModelSpec) -> None:
     from rich.text import Text
 
     from bayesjudge.report.terminal import frame_table
-    from bayesjudge.report.text import visible
+    from bayesjudge.text import visible
 
     rows = [
         {"term": t.name, "sums to zero over": _zeros(t), "prior of the sd": _scale(t.scale)}

@@ -97,7 +97,7 @@ def _tables(
     from rich.text import Text
 
     from bayesjudge.report.terminal import frame_table, problems_table
-    from bayesjudge.report.text import visible
+    from bayesjudge.text import visible
 
     shown: list[RenderableType] = []
     if found.design is not None:

@@ -176,17 +176,20 @@ def se_ratio_findings(
     Returns
     -------
     tuple of SeRatioFinding
-        In the order of `pairs`. Pairs without a standard error, and pairs in
-        which both are 0, are not judged.
+        In the order of `pairs`. Pairs whose standard error is missing or 0 are
+        not judged, nor those in which it rests on so few scenarios that a ratio
+        outside may be its own error: n scenarios give it to one part in
+        sqrt(2 (n - 1)), and twice that is allowed for.
     """
     findings = []
     pair = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     sds = np.asarray(posterior_sd, dtype=float)
     for (a, b), sd, se, n in zip(pair, sds, paired.se, paired.n_scenarios, strict=True):
-        if np.isnan(se) or (se == 0 and sd == 0):
+        if np.isnan(se) or se == 0:
             continue
-        ratio = float(sd / se) if se > 0 else float("inf")
-        if not low <= ratio <= high:
+        ratio = float(sd / se)
+        beyond_chance = abs(np.log(ratio)) > 2 / np.sqrt(2 * (n - 1)) if ratio > 0 else True
+        if beyond_chance and not low <= ratio <= high:
             findings.append(
                 SeRatioFinding(labels[a], labels[b], float(sd), float(se), ratio, int(n))
             )

@@ -12,16 +12,22 @@ ENGINES = ("exact", "numpyro")
 __all__ = ["ENGINES", "Draws", "Engine", "Settings", "choose_engine", "load_engine"]
 
 
-def choose_engine(name: str, family: str) -> str:
-    """Return the engine for ``auto`` (exact for gaussian models), else the one named.
+def choose_engine(name: str, family: str, integrate: bool = True) -> str:
+    """Return the engine for ``auto``, else the one named.
+
+    ``auto`` is exact for gaussian models, unless every effect is to be sampled.
 
     Raises
     ------
     UsageError
-        For a name that is no engine.
+        For a name that is no engine, or one that cannot sample every effect.
     """
     if name == "auto":
-        return "exact" if family == "gaussian" else "numpyro"
+        return "exact" if family == "gaussian" and integrate else "numpyro"
+    if name == "exact" and not integrate:
+        raise UsageError(
+            "the exact engine integrates effects out", "integrate=False", "Use engine='numpyro'"
+        )
     if name not in ENGINES:
         raise UsageError(
             f"there is no engine {name!r}", remedy=f"Choose auto, {' or '.join(ENGINES)}"

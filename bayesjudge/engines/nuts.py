@@ -124,7 +124,10 @@ def _sample_scales(
                 jnp.asarray,
                 ScalesData(mean, factor, curves, target.frame, target.fixed, collapsed.moments),
             )
-            mcmc = _scales_sampler(target.sites, replace(settings, random_seed=0))
+            shapes = tuple(leaf.shape for leaf in jax.tree.leaves(data))
+            mcmc = _scales_sampler(
+                target.sites, replace(settings, random_seed=0), curves is not None, shapes
+            )
             samples, stats = _run(mcmc, settings, data)
         q = np.asarray(samples["q"])
     x = (mean + q @ factor.T).reshape(-1, mean.size)
@@ -209,15 +212,23 @@ def _sample_prior(name: str, prior: Prior, unit: Array) -> Array:
 
 
 @lru_cache(maxsize=8)
-def _scales_sampler(sites: tuple[ScaleSite, ...], settings: Settings) -> MCMC:
-    """Return a sampler that is compiled once for all tables of one shape."""
+def _scales_sampler(
+    sites: tuple[ScaleSite, ...],
+    settings: Settings,
+    bent: bool,
+    shapes: tuple[tuple[int, ...], ...],  # noqa: ARG001
+) -> MCMC:
+    """Return a sampler that is compiled once for all tables of one shape.
+
+    A sampler keeps what it compiled: one for each shape of what it is given.
+    """
     n = size(sites)
     flat = dist.ImproperUniform(dist.constraints.real_vector, (), (n,))
 
     def model(data: ScalesData) -> None:
         q = numpyro.sample("q", flat)
         x, log_slope = data.origin + data.axes @ q, jnp.zeros(())
-        if data.curves is not None:
+        if bent and data.curves is not None:
             x, log_slope = data.curves.bend(x, jnp)
         scales = scales_at(x, sites, data.frame, data.fixed, jnp)
         value = scales.log_prior + log_likelihood(scales.sd, scales.noise, data.moments)

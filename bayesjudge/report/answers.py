@@ -167,13 +167,17 @@ def what_is_answered(fit: Fit, pool: int | None) -> dict[str, str]:
         n = facet.n_levels
         if facet.name in ("backbone", "scenario", "generation"):
             continue
-        plural = facet.name if facet.name.endswith("s") else f"{facet.name}s"
-        if facet.role == "random":
+        plural = f"{facet.name}s" if facet.name in ("judge", "language") else facet.name
+        if n > 1 and not any(facet.name in t.dims for t in fit.resolved.terms):
+            about[plural] = (
+                f"not in the answer: the table cannot tell {facet.name} from other facets"
+            )
+        elif facet.role == "random":
             about[plural] = (
                 f"a new {facet.name}: would it hold under a {facet.name} not in the table?"
             )
         elif n > 1:
-            about[plural] = f"the panel: the mean over these {n} {plural}"
+            about[plural] = f"the panel: the mean over these {n}"
         else:
             about[plural] = f"this one {facet.name} only"
     if fit.unpaired:

@@ -1,6 +1,6 @@
 """What tables say, as plain text in cells: one source for terminal and Markdown.
 
-Text in cells is raw: whoever shows it escapes it (`bayesjudge.report.text`).
+Text in cells is raw: whoever shows it escapes it (`bayesjudge.text`).
 """
 
 from __future__ import annotations

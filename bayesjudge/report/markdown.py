@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bayesjudge.report import text
+from bayesjudge import text
 from bayesjudge.report.cells import Cells, frame_cells, leaderboard_cells, problems_cells
 from bayesjudge.scores.problems import Problem
 

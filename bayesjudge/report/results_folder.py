@@ -16,8 +16,8 @@ from bayesjudge.report.sentences import (
     question_sentences,
     reading_sentences,
 )
-from bayesjudge.report.text import markdown as escaped
-from bayesjudge.report.text import visible
+from bayesjudge.text import markdown as escaped
+from bayesjudge.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,6 +29,16 @@ def dropped_sentences(dropped: Sequence[Dropped]) -> list[str]:
     return [f"left out, as {why}: {', '.join(names)}" for why, names in reasons.items()]
 
 
+def _convergence(found: Answer) -> str:
+    state = found.fit.convergence
+    checks = [f"effective size {state.ess_bulk_min:,.0f}"]
+    if state.pareto_k is not None:
+        checks.append(f"Pareto k {state.pareto_k:.2f}")
+    if state.r_hat_max is not None:
+        checks.append(f"r_hat {state.r_hat_max:.3f}")
+    return f"{'converged' if state.converged else 'NOT CONVERGED'}: {', '.join(checks)}"
+
+
 def assumption_sentences(found: Answer) -> list[str]:
     """Say what the numbers rest on: table, model, priors, unit, engine and seed."""
     fit, made = found.fit, found.fit.metadata
@@ -42,6 +52,11 @@ def assumption_sentences(found: Answer) -> list[str]:
     said += fit.resolved.notes
     said += [f"prior overridden: {text}" for text in fit.spec.overrides]
     told = "from the scale" if scores.scale else "from the data, or as given"
+    if found.question.rope:
+        said.append(
+            f"differences below {found.question.rope:g} count as none: tiers part backbones "
+            "that differ by more, P(beats) and ranks count any difference"
+        )
     said.append(f"priors in units of {made['unit']:g} about {made['location']:g} ({told})")
     drawn = f"{settings['chains'] * settings['draws']:,} draws"
     if "nuts" in made["method"]:
@@ -50,4 +65,5 @@ def assumption_sentences(found: Answer) -> list[str]:
         f"engine {made['engine']} ({made['method']}), {drawn}, seed {settings['random_seed']}, "
         f"{made['seconds']:.1f} s"
     )
+    said.append(_convergence(found))
     return said

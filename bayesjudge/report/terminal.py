@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bayesjudge.report.cells import Cells, frame_cells, leaderboard_cells, problems_cells
-from bayesjudge.report.text import visible
 from bayesjudge.scores.problems import Problem
+from bayesjudge.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd

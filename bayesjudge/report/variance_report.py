@@ -12,8 +12,8 @@ from bayesjudge.report.files import Content
 from bayesjudge.report.json_text import to_json
 from bayesjudge.report.results_folder import csv_text
 from bayesjudge.report.sentences import dropped_sentences, reading_sentences
-from bayesjudge.report.text import markdown as escaped
-from bayesjudge.report.text import visible
+from bayesjudge.text import markdown as escaped
+from bayesjudge.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,6 +16,9 @@ from bayesjudge.scores.raw import Labels, RawTable, is_valid_text, text_of
 SENTINELS = (-1.0, -9.0, -99.0, -999.0)
 """Numbers that pipelines write where a judge's answer could not be parsed."""
 
+# Share of negative scores up to which one of these among them is suspect.
+_FEW_NEGATIVE = 0.05
+
 MOST_TEXTS = 6
 _DECIMAL_COMMA = re.compile(r"'[+-]?[0-9]+,[0-9]+'")
 VERDICTS = {"true": 1.0, "false": 0.0}
@@ -252,17 +255,24 @@ def check_scale(
             ),
         )
     below = score < 0
-    values, counts = np.unique(score[below], return_counts=True)
-    if not values.size or below.all() or not np.isin(values, SENTINELS).all():
+    values = np.unique(score[below])
+    marks = np.isin(values, SENTINELS)
+    # A few other negative values may be averages with a mark among them.
+    few = below.sum() <= _FEW_NEGATIVE * score.size
+    if not marks.any() or below.all() or not (marks.all() or few):
         return ()
+    values = values[marks]
+    marked = np.isin(score, values)
+    others = int(below.sum() - marked.sum())
+    told = f"all others but {others} are" if others else "all others are"
     listed = " and ".join(f"{value:g}" for value in values)
     return (
         Problem(
             "warning",
-            f"{count(below.sum(), 'score is', 'scores are')} {listed} while all others are "
+            f"{count(marked.sum(), 'score is', 'scores are')} {listed} while {told} "
             "0 or more: perhaps a mark for an answer that could not be parsed; kept",
-            f"column {name!r}, {table.name_rows(rows[below])}",
-            int(below.sum()),
+            f"column {name!r}, {table.name_rows(rows[marked])}",
+            int(marked.sum()),
             f"Leave it out with {' '.join(f'--missing {value:g}' for value in values)}, "
             "or say with --scale that it is a score",
         ),

@@ -120,6 +120,11 @@ class Scores:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        facets = ", ".join(f"{f.name} {f.n_levels:,}" for f in self.facets)
+        excluded = f", {self.n_excluded:,} rows excluded" if self.n_excluded else ""
+        return f"Scores: {len(self):,} scores; {facets}{excluded}"
+
     @property
     def facet_names(self) -> tuple[str, ...]:
         """Names of the facets, in order."""
