@@ -116,8 +116,8 @@ class Balanced:
 
 def balance(resolved: Resolved) -> Balanced | None:
     """Rotate a balanced table; None where it is not, or scales vary by two facets."""
-    along = _along(resolved)
-    leaf = _generation(resolved)
+    along = facet_along(resolved)
+    leaf = generation_alone(resolved)
     if along is None or (leaf is None and any("generation" in t.dims for t in resolved.terms)):
         return None
     terms = [t for t in resolved.terms if t is not leaf]
@@ -131,11 +131,52 @@ def balance(resolved: Resolved) -> Balanced | None:
     counts = np.bincount(cell, minlength=prod(shape))
     if counts.min() != counts.max():
         return None
-    index = _sd_index(resolved, sizes[along], along)
-    axis = {n: i for i, n in enumerate(names)}
     y = resolved.score - resolved.location
     per_cell = int(counts[0])
     means = np.bincount(cell, y, counts.size).reshape(shape) / per_cell
+    if leaf is not None:
+        found = _split_generations(leaf, codes, (along, *names), shape, y)
+        if found is None:
+            return None
+        owners, m, strata = found
+        return assemble(resolved, leaf, (along, *names), means, per_cell, strata, (owners, m))
+    within = _within(y, cell, means, codes[along], shape[0])
+    strata = [StratumSums(float(y.size / shape[0] - prod(shape[1:])), np.diag(within), ())]
+    return assemble(resolved, None, (along, *names), means, per_cell, strata)
+
+
+def assemble(
+    resolved: Resolved,
+    leaf: ResolvedTerm | None,
+    facets: tuple[str, ...],
+    means: Floats,
+    per_cell: int,
+    within: list[StratumSums],
+    owners: tuple[tuple[str, ...], int] = ((), 1),
+) -> Balanced:
+    """Lay the terms on a balanced table's cell means and on what lies within its cells.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        Of which no score is looked at.
+    leaf : ResolvedTerm or None
+        The generations.
+    facets : tuple of str
+        One an axis of ``means``, the one that is not rotated first.
+    means : (B, *shape) float array
+        About the location.
+    per_cell : int
+    within : list of StratumSums
+        Strata within cells.
+    owners : (tuple of str, int)
+        Facets but the first within which generations lie, and how many in each.
+    """
+    along, *names = facets
+    shape = means.shape
+    index = _sd_index(resolved, shape[0], along)
+    axis = {n: i for i, n in enumerate(names)}
+    terms = [t for t in resolved.terms if t is not leaf]
     parts = tuple(_part(t, along, axis, index[t.variable]) for t in terms)
     n_sd = index[INTERCEPT][0] + 1
     parts += (Part(INTERCEPT, (), "none", (), index[INTERCEPT]),)
@@ -143,23 +184,13 @@ def balance(resolved: Resolved) -> Balanced | None:
     if resolved.residual_by is not None:
         noise = np.arange(shape[0])
     generations: Part | None = None
-    strata: list[_Stratum] = []
     if leaf is not None:
-        found = _split_generations(leaf, codes, (along, *names), shape, y)
-        if found is None:
-            return None
-        owners, m, strata = found
-        generations = Part(
-            leaf.variable, tuple(axis[n] for n in owners), "free", (), index[leaf.variable], m
-        )
-    else:
-        within = _within(y, cell, means, codes[along], shape[0])
-        strata.append(_Stratum(float(y.size / shape[0] - prod(shape[1:])), np.diag(within), ()))
+        at = tuple(axis[n] for n in owners[0])
+        generations = Part(leaf.variable, at, "free", (), index[leaf.variable], owners[1])
     every = parts if generations is None else (*parts, generations)
-    for stratum in subsets(len(names)):
-        strata.append(_cell_stratum(means, stratum, per_cell, every))
+    strata = [*within, *(_cell_stratum(means, s, per_cell, every) for s in subsets(len(names)))]
     groups = _group(strata, generations, shape, noise, n_sd)
-    return Balanced(means, per_cell, parts, generations, groups, y.size, n_sd, along)
+    return Balanced(means, per_cell, parts, generations, groups, means.size * per_cell, n_sd, along)
 
 
 def log_likelihood(sd: Floats, noise: Floats, balanced: Balanced) -> Floats:
@@ -200,7 +231,8 @@ def log_likelihood(sd: Floats, noise: Floats, balanced: Balanced) -> Floats:
     return np.asarray(-0.5 * (log_det @ g.df + quadratic.sum(axis=-1) + constant))
 
 
-def _along(resolved: Resolved) -> str | None:
+def facet_along(resolved: Resolved) -> str | None:
+    """Return the facet that is not rotated; None where scales vary by two."""
     by = {t.scale.by for t in resolved.terms} | {resolved.residual.by}
     named = {b for b in by if b is not None}
     if len(named) > 1:
@@ -208,7 +240,8 @@ def _along(resolved: Resolved) -> str | None:
     return named.pop() if named else "backbone"
 
 
-def _generation(resolved: Resolved) -> ResolvedTerm | None:
+def generation_alone(resolved: Resolved) -> ResolvedTerm | None:
+    """Return the term of generations, if it is the only one that has them."""
     involved = [t for t in resolved.terms if "generation" in t.dims]
     alone = len(involved) == 1 and involved[0].dims == ("generation",)
     return involved[0] if alone else None
@@ -276,7 +309,7 @@ def copies(shape: tuple[int, ...], stratum: tuple[int, ...], part: Part) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Stratum:
+class StratumSums:
     """Vectors with one covariance: how many, their products, and which scales count how much."""
 
     df: float
@@ -286,13 +319,13 @@ class _Stratum:
 
 def _cell_stratum(
     means: Floats, stratum: tuple[int, ...], per_cell: int, parts: tuple[Part, ...]
-) -> _Stratum:
+) -> StratumSums:
     shape = means.shape
     n = per_cell * repeats(shape, stratum)
     rows = component(means, stratum, 1).reshape(shape[0], -1)
     df = prod(shape[1 + a] - 1 for a in stratum)
     weights = tuple((p, n / copies(shape, stratum, p)) for p in parts if p.reaches(stratum))
-    return _Stratum(float(df), n * (rows @ rows.T), weights)
+    return StratumSums(float(df), n * (rows @ rows.T), weights)
 
 
 def _within(y: Floats, cell: Ints, means: Floats, along: Ints, n_levels: int) -> Floats:
@@ -305,7 +338,7 @@ def _split_generations(
     names: tuple[str, ...],
     shape: tuple[int, ...],
     y: Floats,
-) -> tuple[tuple[str, ...], int, list[_Stratum]] | None:
+) -> tuple[tuple[str, ...], int, list[StratumSums]] | None:
     """Split the sum of squares within cells between generations and the rest.
 
     Generations lie within the levels of their owners and cross the other facets.
@@ -340,16 +373,23 @@ def _split_generations(
         y - (np.bincount(key, y, counts.size) / each)[key], codes[names[0]], shape[0]
     )
     strata = [
-        _Stratum(float(leaf.n_levels / shape[0] * n_others * (each - 1)), np.diag(within), ())
+        StratumSums(float(leaf.n_levels / shape[0] * n_others * (each - 1)), np.diag(within), ())
     ]
     mean = contrasts.mean(axis=tuple(range(3, contrasts.ndim))) if others else contrasts
     squares = n_others * each * (mean**2).sum(axis=(1, 2))
-    marker = Part(leaf.variable, (), "free", (), np.zeros(0, np.int64))
-    strata.append(_Stratum(float(per_level), np.diag(squares), ((marker, float(n_others * each)),)))
+    strata.append(between_generations(leaf, float(per_level), squares, n_others * each))
     rest = contrasts - mean.reshape(*mean.shape, *flat)
     squares = each * (rest**2).sum(axis=tuple(range(1, rest.ndim)))
-    strata.append(_Stratum(float(per_level * (n_others - 1)), np.diag(squares), ()))
+    strata.append(StratumSums(float(per_level * (n_others - 1)), np.diag(squares), ()))
     return tuple(n for n in own if n != names[0]), m, strata
+
+
+def between_generations(
+    leaf: ResolvedTerm, df: float, squares: Floats, per_generation: int
+) -> StratumSums:
+    """Return the stratum of contrasts between the generations of one owner."""
+    marker = Part(leaf.variable, (), "free", (), np.zeros(0, np.int64))
+    return StratumSums(df, np.diag(squares), ((marker, float(per_generation)),))
 
 
 def _sum_by_level(values: Floats, along: Ints, n_levels: int) -> Floats:
@@ -357,7 +397,7 @@ def _sum_by_level(values: Floats, along: Ints, n_levels: int) -> Floats:
 
 
 def _group(
-    strata: list[_Stratum],
+    strata: list[StratumSums],
     generations: Part | None,
     shape: tuple[int, ...],
     noise: Ints,
@@ -365,7 +405,7 @@ def _group(
 ) -> Groups:
     """Put strata with equal covariance together."""
     n_levels = shape[0]
-    found: dict[bytes, list[tuple[_Stratum, Floats, Floats, Floats]]] = {}
+    found: dict[bytes, list[tuple[StratumSums, Floats, Floats, Floats]]] = {}
     for stratum in strata:
         if stratum.df == 0:
             continue

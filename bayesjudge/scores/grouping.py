@@ -184,7 +184,7 @@ def _typed(role: str, column: str, dtype: Any) -> Any:
         value = value.cast(nw.Float64)
     elif dtype.is_nested() or dtype == nw.Object:
         raise _no_labels(column)
-    elif isinstance(dtype, nw.Categorical | nw.Enum):
+    elif dtype in (nw.Categorical, nw.Enum):
         value = value.cast(nw.String)
     return value.alias(role)
 
