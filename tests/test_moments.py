@@ -410,22 +410,27 @@ def test_blocks_of_many_cells_are_left_to_other_paths():
     assert arrange_moments(resolved, found) is None
 
 
-def test_generations_that_straddle_backbones_are_left_to_other_paths():
-    frame = frame_of(**G2)
-    resolved = resolve(CROSSED, read_scores(frame))
-    found = moments_of_scores(read_scores(frame))
-    pooled = replace(found.generations, blocks=found.generations.blocks[:, :1])
-    straddling = replace(
-        found,
-        blocks=("scenario",),
-        cells=("backbone", "judge"),
-        generations=replace(
-            pooled,
-            columns=np.array([(a, j) for a in range(3) for j in range(3)]),
-            pattern=np.repeat(found.generations.pattern, 3, axis=1),
-        ),
+def test_generations_across_the_levels_of_scales_are_left_to_other_paths():
+    spec = replace(with_terms(Term(("judge",), half_normal(1.0))), residual=scale_by("judge"))
+    spec = replace(spec, terms=(*spec.terms, Term(("generation",), half_normal(1.0))))
+    scores = read_scores(frame_of(**G2))
+    resolved = resolve(spec, scores)
+    found = moments_of_scores(scores, ("backbone",), ("judge",))
+    assert balance(resolved) is None
+    assert balance_moments(resolved, found) is None
+
+
+def test_backbones_may_be_among_the_cells():
+    scores = read_scores(frame_of(**G2))
+    resolved = resolve(CROSSED, scores)
+    found = moments_of_scores(scores, ("scenario",), ("judge", "backbone"))
+    sd, noise = (x[None] for x in random_scales(resolved, 1))
+    np.testing.assert_allclose(
+        log_likelihood(sd, noise, balance_moments(resolved, found)),
+        log_likelihood(sd, noise, balance(resolved)),
+        rtol=1e-10,
     )
-    assert balance_moments(resolved, straddling) is None
+    assert arrange_moments(resolved, found) is None
 
 
 @pytest.mark.parametrize(

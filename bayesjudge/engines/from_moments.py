@@ -110,17 +110,16 @@ def _split_generations(
     if counts.min() < counts.max() or (scored.sum(axis=1) != n_others).any():
         return None
     each = int(counts[0])
-    # Generations lie in one level of each owner: that of any cell they were scored in.
-    column = generations.columns[np.argmax(scored, axis=1)]
-    codes = {n: generations.blocks[:, i] for i, n in enumerate(moments.blocks)}
-    codes |= {n: column[:, i] for i, n in enumerate(moments.cells)}
+    # As many scores in each cell and of each generation there: as many generations.
+    m = int(moments.count[0]) // each
     shape = tuple(moments.n_levels(n) for n in own)
-    owner = np.ravel_multi_index(tuple(codes[n] for n in own), shape)
-    per_owner = np.bincount(owner, generations.number, prod(shape))
-    if per_owner.min() < per_owner.max():
-        return None
-    m, n_along = int(per_owner[0]), shape[0]
-    along, cell_along = codes[names[0]], moments.codes_of(names[0])
+    n_along, cell_along = shape[0], moments.codes_of(names[0])
+    if names[0] in moments.blocks:
+        along = generations.blocks[:, moments.blocks.index(names[0])]
+    else:
+        # It lies in one level of its owners: that of any cell it was scored in.
+        column = generations.columns[np.argmax(scored, axis=1)]
+        along = column[:, moments.cells.index(names[0])]
     cell_squares = _by_level(generations.cell_squares.sum(axis=1) / each, along, n_along)
     squares = _by_level(generations.squares / (each * n_others), along, n_along)
     scores = _by_level(moments.squares, cell_along, n_along)
