@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.engines.arranging import arrange
 from bayesjudge.engines.cells import (
     Cells,
     Eliminated,
     Grid,
     Local,
-    arrange,
     downdate,
     eliminate,
     information,

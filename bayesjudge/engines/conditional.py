@@ -7,9 +7,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.engines.axes import Part
 from bayesjudge.engines.strata import (
     Balanced,
-    Part,
     centre,
     component,
     copies,

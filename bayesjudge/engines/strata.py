@@ -22,46 +22,19 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.engines.axes import (
+    Part,
+    axes_of,
+    facet_along,
+    generation_alone,
+    part_of,
+    sd_indices,
+)
 from bayesjudge.engines.effects import INTERCEPT
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A term as the strata see it.
-
-    Attributes
-    ----------
-    variable : str
-    others : tuple of int
-        Axes it has among the facets other than ``along``, ascending.
-    along : {"none", "centred", "free"}
-        Whether it varies over ``along``, and sums to zero there.
-    centred : tuple of int
-        Axes among ``others`` over which it sums to zero.
-    sd_index : (B,) int array
-        Entry of the vector of scales at each level of ``along``.
-    levels : int array
-        Level of the term in each cell of its axes, ``along`` first, flat.
-    repeats : int
-        Independent copies behind each of its levels: generations of a cell.
-    """
-
-    variable: str
-    others: tuple[int, ...]
-    along: str
-    centred: tuple[int, ...]
-    sd_index: Ints
-    levels: Ints
-    repeats: int = 1
-
-    def reaches(self, stratum: tuple[int, ...]) -> bool:
-        """Whether the term has a component in a stratum."""
-        rest = set(self.others) - set(stratum)
-        return set(stratum) <= set(self.others) and not rest & set(self.centred)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +92,12 @@ class Balanced:
 
 def balance(resolved: Resolved) -> Balanced | None:
     """Rotate a balanced table; None where it is not, or scales vary by two facets."""
-    along = _along(resolved)
-    leaf = _generation(resolved)
+    along = facet_along(resolved)
+    leaf = generation_alone(resolved)
     if along is None or (leaf is None and any("generation" in t.dims for t in resolved.terms)):
         return None
     terms = [t for t in resolved.terms if t is not leaf]
-    facets = _facets(terms, along)
+    facets = axes_of(terms, along)
     if facets is None:
         return None
     codes, sizes, nested = facets
@@ -134,40 +107,77 @@ def balance(resolved: Resolved) -> Balanced | None:
     counts = np.bincount(cell, minlength=prod(shape))
     if counts.min() != counts.max():
         return None
-    index = _sd_index(resolved, sizes[along], along)
-    axis = {n: i for i, n in enumerate(names)}
     y = resolved.score - resolved.location
     per_cell = int(counts[0])
     means = np.bincount(cell, y, counts.size).reshape(shape) / per_cell
+    index = sd_indices(resolved, shape[0], along)
+    axis = {n: i for i, n in enumerate(names)}
     parts: tuple[Part, ...] = ()
     for term in terms:
-        part = _part(term, along, axis, index[term.variable], codes, nested)
+        part = part_of(term, along, axis, index[term.variable], codes, nested)
         if part is None:
             return None
         parts += (part,)
+    if leaf is not None:
+        found = _split_generations(leaf, codes, (along, *names), shape, y)
+        if found is None:
+            return None
+        owners, m, strata = found
+        return assemble(
+            resolved, leaf, (along, *names), means, per_cell, parts, strata, (owners, m)
+        )
+    within = _within(y, cell, means, codes[along], shape[0])
+    strata = [StratumSums(float(y.size / shape[0] - prod(shape[1:])), np.diag(within), ())]
+    return assemble(resolved, None, (along, *names), means, per_cell, parts, strata)
+
+
+def assemble(
+    resolved: Resolved,
+    leaf: ResolvedTerm | None,
+    facets: tuple[str, ...],
+    means: Floats,
+    per_cell: int,
+    parts: tuple[Part, ...],
+    within: list[StratumSums],
+    owners: tuple[tuple[str, ...], int] = ((), 1),
+) -> Balanced:
+    """Lay the terms on a balanced table's cell means and on what lies within its cells.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        Of which no score is looked at.
+    leaf : ResolvedTerm or None
+        The generations.
+    facets : tuple of str
+        One an axis of ``means``, the one that is not rotated first.
+    means : (B, *shape) float array
+        About the location.
+    per_cell : int
+    parts : tuple of Part
+        The terms but the generations.
+    within : list of StratumSums
+        Strata within cells.
+    owners : (tuple of str, int)
+        Facets but the first within which generations lie, and how many in each.
+    """
+    along, *names = facets
+    shape = means.shape
+    index = sd_indices(resolved, shape[0], along)
+    axis = {n: i for i, n in enumerate(names)}
     n_sd = index[INTERCEPT][0] + 1
     parts += (Part(INTERCEPT, (), "none", (), index[INTERCEPT], np.zeros(1, np.int64)),)
     noise = np.zeros(shape[0], np.int64)
     if resolved.residual_by is not None:
         noise = np.arange(shape[0])
     generations: Part | None = None
-    strata: list[_Stratum] = []
     if leaf is not None:
-        found = _split_generations(leaf, codes, (along, *names), shape, y)
-        if found is None:
-            return None
-        owners, m, strata = found
-        own = tuple(sorted(axis[n] for n in owners))
-        none = np.zeros(0, np.int64)
-        generations = Part(leaf.variable, own, "free", (), index[leaf.variable], none, m)
-    else:
-        within = _within(y, cell, means, codes[along], shape[0])
-        strata.append(_Stratum(float(y.size / shape[0] - prod(shape[1:])), np.diag(within), ()))
+        own, none = tuple(sorted(axis[n] for n in owners[0])), np.zeros(0, np.int64)
+        generations = Part(leaf.variable, own, "free", (), index[leaf.variable], none, owners[1])
     every = parts if generations is None else (*parts, generations)
-    for stratum in subsets(len(names)):
-        strata.append(_cell_stratum(means, stratum, per_cell, every))
+    strata = [*within, *(_cell_stratum(means, s, per_cell, every) for s in subsets(len(names)))]
     groups = _group(strata, generations, shape, noise, n_sd)
-    return Balanced(means, per_cell, parts, generations, groups, y.size, n_sd, along)
+    return Balanced(means, per_cell, parts, generations, groups, means.size * per_cell, n_sd, along)
 
 
 def log_likelihood(sd: Floats, noise: Floats, balanced: Balanced) -> Floats:
@@ -208,118 +218,6 @@ def log_likelihood(sd: Floats, noise: Floats, balanced: Balanced) -> Floats:
     return np.asarray(-0.5 * (log_det @ g.df + quadratic.sum(axis=-1) + constant))
 
 
-def _along(resolved: Resolved) -> str | None:
-    by = {t.scale.by for t in resolved.terms} | {resolved.residual.by}
-    named = {b for b in by if b is not None}
-    if len(named) > 1:
-        return None
-    return named.pop() if named else "backbone"
-
-
-def _generation(resolved: Resolved) -> ResolvedTerm | None:
-    involved = [t for t in resolved.terms if "generation" in t.dims]
-    alone = len(involved) == 1 and involved[0].dims == ("generation",)
-    return involved[0] if alone else None
-
-
-type _Nested = dict[str, tuple[str, ...]]
-
-
-def _facets(
-    terms: list[ResolvedTerm], along: str
-) -> tuple[dict[str, Ints], dict[str, int], _Nested] | None:
-    """Return codes and sizes of all facets, and which facets each lies within.
-
-    A facet within others (items of a split) is counted off within each of their
-    combinations: as an axis it then crosses them.
-    """
-    codes: dict[str, Ints] = {}
-    for term in terms:
-        if term.scale.by not in (None, *term.dims):
-            return None
-        parts = np.unravel_index(term.codes, term.shape)
-        codes |= {n: c.astype(np.int64) for n, c in zip(term.dims, parts, strict=True)}
-    if along not in codes:
-        return None
-    within = {
-        n: tuple(m for m in codes if m != n and _determines(codes[n], codes[m])) for n in codes
-    }
-    if any(n in within[m] for n in codes for m in within[n]):
-        # Two names of one facet.
-        return None
-    local: dict[str, Ints] = {}
-    sizes: dict[str, int] = {}
-    for name, code in codes.items():
-        found = _count_off(code, [codes[m] for m in within[name]])
-        if found is None:
-            return None
-        local[name], sizes[name] = found
-    return local, sizes, within
-
-
-def _determines(inner: Ints, outer: Ints) -> bool:
-    if outer.max() == 0 or inner.max() < outer.max():
-        return False
-    seen = np.zeros(inner.max() + 1, np.int64)
-    seen[inner] = outer
-    return bool(np.array_equal(seen[inner], outer))
-
-
-def _count_off(code: Ints, outer: list[Ints]) -> tuple[Ints, int] | None:
-    """Count off levels within each combination of outer ones; None where they are unequal."""
-    levels, first, code = np.unique(code, return_index=True, return_inverse=True)
-    if not outer:
-        return code.ravel(), levels.size
-    groups = np.unique(np.stack([o[first] for o in outer]), axis=1, return_inverse=True)[1].ravel()
-    counts = np.bincount(groups)
-    if counts.min() != counts.max():
-        return None
-    number = np.empty(levels.size, np.int64)
-    number[np.argsort(groups, kind="stable")] = np.tile(np.arange(counts[0]), counts.size)
-    return number[code.ravel()], int(counts[0])
-
-
-def _sd_index(resolved: Resolved, n_levels: int, along: str) -> dict[str, Ints]:
-    index: dict[str, Ints] = {}
-    start = 0
-    for term in resolved.terms:
-        width = len(term.by_labels) if term.scale.by == along else 0
-        index[term.variable] = start + (np.arange(n_levels) if width else np.zeros(n_levels, int))
-        start += max(width, 1)
-    index[INTERCEPT] = np.full(n_levels, start)
-    return index
-
-
-def _part(
-    term: ResolvedTerm,
-    along: str,
-    axis: dict[str, int],
-    index: Ints,
-    codes: dict[str, Ints],
-    within: _Nested,
-) -> Part | None:
-    outer = {m for d in term.dims for m in within[d]}
-    zeros = {d for d, centred in zip(term.dims, term.centred, strict=True) if centred}
-    if any(within[d] for d in zeros) or zeros & outer:
-        # Effects that sum to zero over levels within others are no product of axes.
-        return None
-    names = sorted(({*term.dims} | outer) - {along}, key=lambda n: axis[n])
-    kind = "none"
-    if along in zeros:
-        kind = "centred"
-    elif along in term.dims or along in outer:
-        kind = "free"
-    front = [] if kind == "none" else [along]
-    sizes = [int(codes[n].max()) + 1 for n in (*front, *names)]
-    cell = np.ravel_multi_index(tuple(codes[n] for n in (*front, *names)), sizes)
-    if prod(sizes) != term.n_levels:
-        return None
-    levels = np.zeros(term.n_levels, np.int64)
-    levels[cell] = term.codes
-    centred = tuple(axis[d] for d in zeros if d != along)
-    return Part(term.variable, tuple(axis[n] for n in names), kind, centred, index, levels)
-
-
 def subsets(n: int) -> Iterator[tuple[int, ...]]:
     """Yield the strata of n axes, the smallest first."""
     return chain.from_iterable(combinations(range(n), size) for size in range(n + 1))
@@ -349,7 +247,7 @@ def copies(shape: tuple[int, ...], stratum: tuple[int, ...], part: Part) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Stratum:
+class StratumSums:
     """Vectors with one covariance: how many, their products, and which scales count how much."""
 
     df: float
@@ -359,13 +257,13 @@ class _Stratum:
 
 def _cell_stratum(
     means: Floats, stratum: tuple[int, ...], per_cell: int, parts: tuple[Part, ...]
-) -> _Stratum:
+) -> StratumSums:
     shape = means.shape
     n = per_cell * repeats(shape, stratum)
     rows = component(means, stratum, 1).reshape(shape[0], -1)
     df = prod(shape[1 + a] - 1 for a in stratum)
     weights = tuple((p, n / copies(shape, stratum, p)) for p in parts if p.reaches(stratum))
-    return _Stratum(float(df), n * (rows @ rows.T), weights)
+    return StratumSums(float(df), n * (rows @ rows.T), weights)
 
 
 def _within(y: Floats, cell: Ints, means: Floats, along: Ints, n_levels: int) -> Floats:
@@ -378,7 +276,7 @@ def _split_generations(
     names: tuple[str, ...],
     shape: tuple[int, ...],
     y: Floats,
-) -> tuple[tuple[str, ...], int, list[_Stratum]] | None:
+) -> tuple[tuple[str, ...], int, list[StratumSums]] | None:
     """Split the sum of squares within cells between generations and the rest.
 
     Generations lie within the levels of their owners and cross the other facets.
@@ -413,17 +311,24 @@ def _split_generations(
         y - (np.bincount(key, y, counts.size) / each)[key], codes[names[0]], shape[0]
     )
     strata = [
-        _Stratum(float(leaf.n_levels / shape[0] * n_others * (each - 1)), np.diag(within), ())
+        StratumSums(float(leaf.n_levels / shape[0] * n_others * (each - 1)), np.diag(within), ())
     ]
     mean = contrasts.mean(axis=tuple(range(3, contrasts.ndim))) if others else contrasts
     squares = n_others * each * (mean**2).sum(axis=(1, 2))
-    none = np.zeros(0, np.int64)
-    marker = Part(leaf.variable, (), "free", (), none, none)
-    strata.append(_Stratum(float(per_level), np.diag(squares), ((marker, float(n_others * each)),)))
+    strata.append(between_generations(leaf, float(per_level), squares, n_others * each))
     rest = contrasts - mean.reshape(*mean.shape, *flat)
     squares = each * (rest**2).sum(axis=tuple(range(1, rest.ndim)))
-    strata.append(_Stratum(float(per_level * (n_others - 1)), np.diag(squares), ()))
+    strata.append(StratumSums(float(per_level * (n_others - 1)), np.diag(squares), ()))
     return tuple(n for n in own if n != names[0]), m, strata
+
+
+def between_generations(
+    leaf: ResolvedTerm, df: float, squares: Floats, per_generation: int
+) -> StratumSums:
+    """Return the stratum of contrasts between the generations of one owner."""
+    none = np.zeros(0, np.int64)
+    marker = Part(leaf.variable, (), "free", (), none, none)
+    return StratumSums(df, np.diag(squares), ((marker, float(per_generation)),))
 
 
 def _sum_by_level(values: Floats, along: Ints, n_levels: int) -> Floats:
@@ -431,7 +336,7 @@ def _sum_by_level(values: Floats, along: Ints, n_levels: int) -> Floats:
 
 
 def _group(
-    strata: list[_Stratum],
+    strata: list[StratumSums],
     generations: Part | None,
     shape: tuple[int, ...],
     noise: Ints,
@@ -439,7 +344,7 @@ def _group(
 ) -> Groups:
     """Put strata with equal covariance together."""
     n_levels = shape[0]
-    found: dict[bytes, list[tuple[_Stratum, Floats, Floats, Floats]]] = {}
+    found: dict[bytes, list[tuple[StratumSums, Floats, Floats, Floats]]] = {}
     for stratum in strata:
         if stratum.df == 0:
             continue

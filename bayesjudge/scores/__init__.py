@@ -8,6 +8,8 @@ from bayesjudge.scores.design import (
     describe_design,
     problems_of_design,
 )
+from bayesjudge.scores.grouping import count_distinct, distinct_levels, take_moments
+from bayesjudge.scores.moments import Generations, Moments, moments_of_scores, relocate
 from bayesjudge.scores.nesting import nested_generation
 from bayesjudge.scores.problems import Problem, Severity
 from bayesjudge.scores.table import (
@@ -26,15 +28,22 @@ __all__ = [
     "Design",
     "Facet",
     "FacetCounts",
+    "Generations",
+    "Moments",
     "Problem",
     "Reading",
     "Role",
     "Scores",
     "Severity",
+    "count_distinct",
     "describe_design",
+    "distinct_levels",
+    "moments_of_scores",
     "nested_generation",
     "problems_of_design",
     "read_scores",
+    "relocate",
     "scan",
     "split_by",
+    "take_moments",
 ]

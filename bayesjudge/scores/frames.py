@@ -29,14 +29,14 @@ def read_frame(native: Any) -> RawTable:
         frame = nw.from_native(native)
         eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
         labels = [str(name) for name in eager.columns]
-        parts = [_part(eager.get_column(name)) for name in eager.columns]
+        parts = [part_of(eager.get_column(name)) for name in eager.columns]
     except TypeError as error:
         raise UsageError(
             f"a {type(native).__name__} is no table that can be read",
             "",
             "Give a path, or a pandas, Polars, PyArrow or DuckDB table",
         ) from error
-    except _library_errors() as error:
+    except library_errors() as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise DataError(
             f"the table cannot be collected: {reason.rstrip('.')}", source, "Check the query"
@@ -44,7 +44,8 @@ def read_frame(native: Any) -> RawTable:
     return make_table(source, labels, parts, len(eager))
 
 
-def _part(series: Any) -> Part:
+def part_of(series: Any) -> Part:
+    """Turn an eager Narwhals series into a piece of a column, every value as it is."""
     import narwhals as nw
 
     arrow_safe = series.dtype.is_numeric() or series.dtype in {nw.Boolean, nw.String}
@@ -59,7 +60,7 @@ def _part(series: Any) -> Part:
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
 
-def _library_errors() -> tuple[type[Exception], ...]:
+def library_errors() -> tuple[type[Exception], ...]:
     """Name the errors of those table libraries that are loaded already."""
     found: list[type[Exception]] = [OSError, ValueError]
     for module, name in (
@@ -67,6 +68,7 @@ def _library_errors() -> tuple[type[Exception], ...]:
         ("polars", "exceptions.PolarsError"),
         ("duckdb", "Error"),
         ("pyarrow", "ArrowException"),
+        ("pyspark", "errors.PySparkException"),
     ):
         owner: Any = sys.modules.get(module)
         for attribute in name.split("."):
