@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from bayesjudge.errors import ModelError, UsageError
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 type Floats = NDArray[np.float64]
+type Ints = NDArray[np.int64]
 
 # A count of draws such as 0.025 x 8000 must not be pushed over the next integer
 # by the last bit of a float; no real count is that close to an integer by chance.
@@ -47,7 +47,27 @@ def midranks(draws: ArrayLike, lower_is_better: bool = False) -> Floats:
     ModelError
         Where the draws are not a finite table with a draw and a backbone.
     """
-    return np.asarray(stats.rankdata(_oriented(draws, lower_is_better), axis=1), dtype=float)
+    first, after = _tied_ranks(_oriented(draws, lower_is_better))
+    return np.asarray((first + after + 1) / 2, dtype=float)
+
+
+def _tied_ranks(values: Floats) -> tuple[Ints, Ints]:
+    """Return how many of a row are smaller, and how many not larger, (n, K) each.
+
+    As ``scipy.stats.rankdata`` by rows; importing scipy.stats takes half a second.
+    """
+    order = np.argsort(values, axis=1, kind="stable")
+    ascending = np.take_along_axis(values, order, axis=1)
+    place = np.arange(values.shape[1])
+    edge = np.ones((len(values), 1), bool)
+    differs = ascending[:, 1:] != ascending[:, :-1]
+    starts = np.where(np.hstack([edge, differs]), place, 0)
+    stops = np.where(np.hstack([differs, edge]), place + 1, values.shape[1])
+    first, after = np.empty_like(order), np.empty_like(order)
+    np.put_along_axis(first, order, np.maximum.accumulate(starts, axis=1), axis=1)
+    ends = np.minimum.accumulate(stops[:, ::-1], axis=1)[:, ::-1]
+    np.put_along_axis(after, order, ends, axis=1)
+    return first, after
 
 
 def rank_probabilities(draws: ArrayLike, lower_is_better: bool = False) -> Floats:
@@ -74,8 +94,7 @@ def rank_probabilities(draws: ArrayLike, lower_is_better: bool = False) -> Float
     """
     oriented = _oriented(draws, lower_is_better)
     n_draws, k = oriented.shape
-    first = np.asarray(stats.rankdata(oriented, method="min", axis=1), dtype=np.int64) - 1
-    after = np.asarray(stats.rankdata(oriented, method="max", axis=1), dtype=np.int64)
+    first, after = _tied_ranks(oriented)
     size = after - first
     row = np.broadcast_to(np.arange(k) * (k + 1), size.shape)
     total = np.zeros((k, k))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy.stats import rankdata
 
 from bayesjudge import ranking
 from bayesjudge.errors import ModelError, UsageError
@@ -368,3 +369,13 @@ def test_a_hundred_backbones_take_seconds_at_most():
 def test_every_ordering_of_three_is_ranked():
     for order in itertools.permutations([1.0, 2.0, 3.0]):
         assert list(ranking.midranks([order])[0]) == [4 - value for value in order]
+
+
+@given(st.integers(1, 30), st.integers(1, 9), st.integers(0, 10**6))
+def test_midranks_are_scipys(n, k, seed):
+    # Few values: many ties.
+    draws = np.random.default_rng(seed).integers(0, 4, (n, k)).astype(float)
+    np.testing.assert_array_equal(
+        ranking.midranks(draws, lower_is_better=True), rankdata(draws, axis=1)
+    )
+    np.testing.assert_array_equal(ranking.midranks(draws), rankdata(-draws, axis=1))
