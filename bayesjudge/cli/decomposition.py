@@ -149,14 +149,24 @@ def _extra(reading: Reading) -> dict[str, Any]:
     return {"unused_columns": list(reading.unused_columns)}
 
 
+# Columns for which eighty characters leave no room beside the names of terms.
+_ELSEWHERE = ("sd", "df", "mean_square", "denominator", "coefficient_single")
+
+
 def _tables(found: Anova, title: str = "") -> list[RenderableType]:
     from bayesjudge.report.terminal import frame_table
 
     shown: list[RenderableType] = []
+    left_out: dict[str, None] = {}
     for heading, table in anova_sections(found):
         if "by backbone" in heading and len(table) > _MAX_ROWS:
+            left_out[heading] = None
             continue
-        shown.append(frame_table(table, ". ".join(part for part in (title, heading) if part)))
+        narrow = table.drop(columns=[c for c in _ELSEWHERE if c in table])
+        left_out.update({c: None for c in _ELSEWHERE if c in table})
+        shown.append(frame_table(narrow, ". ".join(part for part in (title, heading) if part)))
+    if left_out:
+        shown.append(f"In --json and --out only: {', '.join(left_out)}")
     return shown
 
 

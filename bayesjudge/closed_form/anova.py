@@ -169,7 +169,9 @@ def f_test(table: MeanSquares, name: str) -> FTest:
     from scipy.special import fdtrc
 
     f = top.value / bottom.value
-    p = float(fdtrc(top.df, bottom.df, f)) if top.value > 0 else 1.0
+    # Too small for a number is not nought.
+    tiny = float(np.finfo(float).tiny)
+    p = max(float(fdtrc(top.df, bottom.df, f)), tiny) if top.value > 0 else 1.0
     return FTest(name, f, top.df, bottom.df, p, words)
 
 
