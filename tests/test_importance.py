@@ -141,14 +141,31 @@ def test_effective_sizes():
     equal = np.full(100, -np.log(100))
     assert kish_ess(equal) == pytest.approx(100)
     values = np.random.default_rng(0).standard_normal((100, 2))
-    assert weighted_ess(equal, values) == pytest.approx(100)
+    assert weighted_ess(equal, values, 100) == pytest.approx(100)
     # A column that is large where the weights are is known less well.
     rng = np.random.default_rng(1)
     y = rng.standard_normal((5000, 1)) * 0.6
     log_weight = stats.norm.logpdf(y[:, 0]) - stats.norm(0, 0.6).logpdf(y[:, 0])
     log_weight -= np.logaddexp.reduce(log_weight)
-    assert weighted_ess(log_weight, y) < 0.7 * kish_ess(log_weight)
-    assert weighted_ess(equal, np.ones((100, 1))) == pytest.approx(100)
+    assert weighted_ess(log_weight, y, 10**7) < 0.7 * kish_ess(log_weight)
+    assert weighted_ess(equal, np.ones((100, 1)), 100) == pytest.approx(100)
+
+
+def test_the_effective_size_counts_what_resampling_adds():
+    rng = np.random.default_rng(2)
+    y = rng.standard_normal((3000, 1)) * 1.4
+    log_weight = stats.norm.logpdf(y[:, 0]) - stats.norm(0, 1.4).logpdf(y[:, 0])
+    log_weight -= np.logaddexp.reduce(log_weight)
+    mean = np.exp(log_weight) @ y[:, 0]
+    spread = np.exp(log_weight) @ (y[:, 0] - mean) ** 2
+    for n in (500, 2000):
+        means = [y[resample(rng, log_weight, n), 0].mean() for _ in range(3000)]
+        added = spread / weighted_ess(log_weight, y, n) - spread / weighted_ess(
+            log_weight, y, 10**9
+        )
+        # Neighbours in the systematic order share their rounding, which can only help.
+        assert np.var(means) < 1.1 * added
+        assert weighted_ess(log_weight, y, n) < weighted_ess(log_weight, y, 10**9)
 
 
 @given(st.integers(0, 200), st.integers(1, 500))

@@ -20,7 +20,7 @@ from bayesjudge.engines.strata import (
 type Floats = NDArray[np.float64]
 
 # Numbers held at once while effects are drawn.
-_CHUNK = 2_000_000
+_CHUNK = 500_000
 
 
 def draw_effects(

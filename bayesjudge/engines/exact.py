@@ -22,6 +22,7 @@ from bayesjudge.engines.importance import (
     Proposal,
     adapt,
     first_proposal,
+    kish_ess,
     pareto_smooth,
     resample,
     weighted_ess,
@@ -33,12 +34,12 @@ from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
 
 # Draws of an adapting round: what a covariance matrix takes, within limits.
-_LEAST_ADAPTING, _MOST_ADAPTING = 2000, 10_000
+_LEAST_ADAPTING, _MOST_ADAPTING = 1500, 10_000
 _LEAST_ROUNDS, _MOST_ROUNDS = 3, 12
 _ATTEMPTS = 3
-_FIRST_DRAWS = 6000
+_DRAWS_AT_ONCE = 6000
 _MOST_DRAWS = 96_000
-_WANTED_ESS = 2000
+_WANTED_ESS = 1500
 
 
 def sample(resolved: Resolved, settings: Settings) -> Draws:
@@ -78,12 +79,13 @@ def _sample_scales(resolved: Resolved, integrated: Integrated, settings: Setting
     scales = scales_at(_about(rng, start), sites, start.target.frame, fixed)
     integrated = integrated.near(scales.sd, scales.noise)
     start = replace(start, target=replace(start.target, likelihood=integrated))
-    found = _weighted_draws(rng, start)
+    n = settings.chains * settings.draws
+    found = _weighted_draws(rng, start, n)
     if isinstance(found, Proposal):
         from bayesjudge.engines.nuts import sample_scales
 
         return sample_scales(resolved, integrated, start.target, found, settings)
-    chosen = resample(rng, found.log_weight, settings.chains * settings.draws)
+    chosen = resample(rng, found.log_weight, n)
     draws = _finish(resolved, integrated, start.target, found.y[chosen], settings)
     stats = {"lp": found.log_density[chosen].reshape(settings.chains, settings.draws)}
     return replace(
@@ -113,10 +115,10 @@ class _Weighted:
 
     @property
     def fits(self) -> bool:
-        return self.pareto_k <= PARETO_K_LIMIT and self.ess >= ESS_LIMIT
+        return self.pareto_k <= PARETO_K_LIMIT and kish_ess(self.log_weight) >= ESS_LIMIT
 
 
-def _weighted_draws(rng: np.random.Generator, start: Start) -> _Weighted | Proposal:
+def _weighted_draws(rng: np.random.Generator, start: Start, n: int) -> _Weighted | Proposal:
     """Return draws whose weights pass their checks, or the last proposal tried."""
     target, proposal = start.target, first_proposal(start.mean, start.covariance)
     d = start.mean.size
@@ -126,25 +128,25 @@ def _weighted_draws(rng: np.random.Generator, start: Start) -> _Weighted | Propo
         proposal = adapt(
             rng, target.log_density, proposal, blocks(target.sites), n_adapting, rounds
         )
-        found = _final_draws(rng, target, proposal)
+        found = _final_draws(rng, target, proposal, n)
         if found.fits:
             return found
     return proposal
 
 
-def _final_draws(rng: np.random.Generator, target: Target, proposal: Proposal) -> _Weighted:
+def _final_draws(rng: np.random.Generator, target: Target, proposal: Proposal, n: int) -> _Weighted:
     """Draw until the weights carry the effective size wanted, or the budget is spent."""
     d = proposal.mean.size
     y, log_density, log_ratio = np.empty((0, d)), np.empty(0), np.empty(0)
     while True:
-        more = proposal.draw(rng, max(_FIRST_DRAWS, len(y)))
+        more = proposal.draw(rng, max(_DRAWS_AT_ONCE, len(y) // 2))
         value = target.log_density(more)
         y, log_density = np.vstack([y, more]), np.concatenate([log_density, value])
         log_ratio = np.concatenate([log_ratio, value - proposal.log_density(more)])
         log_weight, pareto_k = pareto_smooth(log_ratio)
-        ess = weighted_ess(log_weight, _reported(target, y))
+        ess = weighted_ess(log_weight, _reported(target, y), n)
         # More draws of a proposal that does not fit would not mend it.
-        if ess >= _WANTED_ESS or len(y) >= _MOST_DRAWS or pareto_k > PARETO_K_LIMIT:
+        if ess >= min(_WANTED_ESS, 0.6 * n) or len(y) >= _MOST_DRAWS or pareto_k > PARETO_K_LIMIT:
             return _Weighted(y, log_density, log_weight, pareto_k, ess)
 
 

@@ -329,15 +329,18 @@ def kish_ess(log_weight: Floats) -> float:
     return float(np.exp(-logsumexp(2 * log_weight)))
 
 
-def weighted_ess(log_weight: Floats, values: Floats) -> float:
-    """Return the smallest effective size over columns (n, D) of what weights (n,) average.
+def weighted_ess(log_weight: Floats, values: Floats, n_kept: int) -> float:
+    """Return the smallest effective size, over columns (n, D), of draws kept by their weights.
 
-    A weighted mean has variance sum w^2 (f - mean)^2: the size is that of as
-    many independent draws as have the same, at most Kish's.
+    A weighted mean has variance sum w^2 (v - mean)^2. Keeping ``n_kept`` rows by
+    systematic resampling rounds each row's count n_kept w up or down, by chance
+    f, its fraction, which adds sum f (1 - f) (v - mean)^2 / n_kept^2. The size is
+    that of as many independent draws as have the same variance, at most Kish's.
     """
     weight = np.exp(log_weight)
     squares = (values - weight @ values) ** 2
-    of_mean = weight**2 @ squares
+    fraction = np.modf(n_kept * weight)[0]
+    of_mean = (weight**2 + fraction * (1 - fraction) / n_kept**2) @ squares
     of_one = weight @ squares
     sizes = np.divide(of_one, of_mean, out=np.full(of_one.shape, np.inf), where=of_mean > 0)
     return float(min(kish_ess(log_weight), sizes.min(initial=np.inf)))
