@@ -100,7 +100,8 @@ class Effort:
 
 def table_of(case: Case) -> Scores:
     """Return the scores of a case, drawn from the model with a fixed seed."""
-    simulated = bj.simulate(random_seed=17, unit=UNIT, location=LOCATION, **case.sizes, **case.more)
+    options: dict[str, Any] = {**case.sizes, **case.more}
+    simulated = bj.simulate(random_seed=17, unit=UNIT, location=LOCATION, **options)
     return bj.read_scores(simulated.table)
 
 
@@ -155,8 +156,10 @@ def spread_p_value(means: Floats, sd: float, ess: Floats) -> float:
 
 def of_chains(fit: bj.Fit) -> dict[str, dict[str, float]]:
     """Return mean, sd and ArviZ's Monte Carlo errors of Markov chains."""
-    from arviz_stats.base import array_stats
+    from arviz_stats import base
 
+    # arviz-stats has no types.
+    array_stats: Any = vars(base)["array_stats"]
     out = {}
     for name, draws in flat_draws(fit).items():
         errors = [array_stats.mcse(draws, method=m, chain_axis=0, draw_axis=1) for m in _MOMENTS]
@@ -176,7 +179,7 @@ def compare(name: str, effort: Effort) -> dict[str, Any]:
     """Fit one case by both engines."""
     case, started = CASES[name], time.perf_counter()
     scores = table_of(case)
-    common = {"unit": UNIT, "location": LOCATION}
+    common: dict[str, Any] = {"unit": UNIT, "location": LOCATION}
     fits = [
         bj.fit(scores, engine="exact", random_seed=seed, **common) for seed in range(effort.seeds)
     ]
