@@ -699,3 +699,11 @@ def test_the_exact_engine_answers_in_the_same_shape(sampled):
     first, second = exact.means(), sampled.means()
     np.testing.assert_allclose(first.mean(axis=0), second.mean(axis=0), atol=0.2)
     np.testing.assert_allclose(first.std(axis=0), second.std(axis=0), rtol=0.4)
+
+
+def test_numpyro_fits_tables_of_different_sizes_one_after_the_other():
+    # A sampler compiled for the first cannot be compiled again for the second.
+    for n_scenarios in (6, 5):
+        frame = frame_of(backbone=2, scenario=n_scenarios, judge=2)
+        fit = bj.fit(scores_of(frame), COMMON, "numpyro", draws=4, tune=4, chains=2)
+        assert fit.metadata["method"] == "collapsed nuts"

@@ -124,7 +124,8 @@ def _sample_scales(
                 jnp.asarray,
                 ScalesData(mean, factor, curves, target.frame, target.fixed, collapsed.moments),
             )
-            mcmc = _scales_sampler(target.sites, replace(settings, random_seed=0))
+            shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(data))
+            mcmc = _scales_sampler(target.sites, replace(settings, random_seed=0), shapes)
             samples, stats = _run(mcmc, settings, data)
         q = np.asarray(samples["q"])
     x = (mean + q @ factor.T).reshape(-1, mean.size)
@@ -209,8 +210,18 @@ def _sample_prior(name: str, prior: Prior, unit: Array) -> Array:
 
 
 @lru_cache(maxsize=8)
-def _scales_sampler(sites: tuple[ScaleSite, ...], settings: Settings) -> MCMC:
-    """Return a sampler that is compiled once for all tables of one shape."""
+def _scales_sampler(
+    sites: tuple[ScaleSite, ...], settings: Settings, shapes: tuple[tuple[int, ...], ...]
+) -> MCMC:
+    """Return a sampler that is compiled once for all tables of one shape.
+
+    Parameters
+    ----------
+    shapes : tuple of shapes
+        Of the data's arrays. Not used but to tell samplers apart: NumPyro's
+        cannot be compiled a second time, for data of other shapes.
+    """
+    del shapes
     n = size(sites)
     flat = dist.ImproperUniform(dist.constraints.real_vector, (), (n,))
 
