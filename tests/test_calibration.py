@@ -62,7 +62,7 @@ def test_ranks_are_uniform_on_an_unbalanced_table():
     ("engine", "n_tables", "catches"),
     [
         ("scales too wide", 16, {"log likelihood given scales"}),
-        ("no jacobian", 24, {"judge sd", "scenario sd"}),
+        ("no jacobian", 30, {"judge sd"}),
         ("prior only", 16, set(sbc.OF_DATA)),
         ("effects unconditioned", 12, {"log likelihood given effects"}),
     ],
@@ -95,7 +95,7 @@ def test_holm_steps_down():
 
 @pytest.mark.parametrize("name", ["3x10x3", "one judge a scenario"])
 def test_exact_engine_agrees_with_numpyro_and_with_itself_over_seeds(name):
-    effort = agreement.Effort(seeds=6, chains=16, draws=100, tune=150)
+    effort = agreement.Effort(seeds=6, chains=16, draws=500, tune=300)
     found = agreement.summarize({name: agreement.compare(name, effort)})[name]
     assert found["disagree"] == []
     assert found["spread_out"] == []

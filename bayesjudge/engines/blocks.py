@@ -19,6 +19,7 @@ from bayesjudge.engines.cells import (
     eliminate,
     information,
     log_density_of,
+    subtract_product,
 )
 from bayesjudge.engines.effects import INTERCEPT, is_kept
 from bayesjudge.resolution import Resolved
@@ -26,7 +27,7 @@ from bayesjudge.resolution import Resolved
 type Floats = NDArray[np.float64]
 
 # Blocks times sets of scales handled at once: their arrays fit the cache.
-_AT_ONCE = 8000
+_AT_ONCE = 16_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +161,7 @@ def solve(sd: Floats, noise: Floats, cells: Cells) -> Solved:
     first: Eliminated | None = None
     if inner is not None:
         index = inner.sd_index[cells.backbone]
-        own = [sd[:, index[:, q]] for q in range(index.shape[1])]
+        own = _by_block(sd, index)
         first = eliminate(matrix, vector, inner.basis, own)
         log_density = log_density + log_density_of(first)
         matrix, vector = downdate(matrix, vector, first)
@@ -187,6 +188,12 @@ def solve(sd: Floats, noise: Floats, cells: Cells) -> Solved:
     log_density = log_density + 0.5 * np.einsum("mp,mp->m", rhs, rhs) - log_det
     log_density = log_density - 0.5 * cells.rows.sum() * np.log(2 * np.pi)
     return Solved(log_density, first, second, across, factor, rhs, dense_sd)
+
+
+def _by_block(sd: Floats, index: NDArray[np.int64]) -> list[Floats]:
+    """Return each coordinate's scale by block, (m, K) or, where all are one, (m, 1)."""
+    alike = (index == index[:1]).all(axis=0)
+    return [sd[:, index[:1, q] if alike[q] else index[:, q]] for q in range(index.shape[1])]
 
 
 def _cells_of_backbones(
@@ -221,16 +228,19 @@ def _across(
     out = np.zeros((m, cells.first.size, q, cells.n_backbones, n_cells))
     whole = cells.backbone.size == shape[1] * shape[2]
     factor = [[entry[:, cells.scenario] for entry in row] for row in found.factor]
+    inverse = [1.0 / row[-1] for row in factor]
+    scratch = np.empty((m, cells.backbone.size))
     for c in range(n_cells):
         solved: list[Floats] = []
         for a in range(q):
             value = np.zeros((m, cells.backbone.size))
             for i in np.flatnonzero(basis[:, a]).tolist():
-                value += matrix[max(i, c)][min(i, c)] * basis[i, a]
+                entry = matrix[max(i, c)][min(i, c)]
+                value += entry if basis[i, a] == 1.0 else entry * basis[i, a]
             value *= sd[a]
             for k in range(a):
-                value -= factor[a][k] * solved[k]
-            value /= factor[a][a]
+                subtract_product(value, factor[a][k], solved[k], scratch)
+            value *= inverse[a]
             solved.append(value)
             if whole:
                 out[:, :, a, :, c] = value.reshape(shape)
@@ -290,7 +300,7 @@ def draw_effects(
             for c, entry in enumerate(row):
                 left[a] -= entry * by_cell[:, :, c]
         index = inner.sd_index[cells.backbone]
-        own = [sd[:, index[:, q]] for q in range(index.shape[1])]
+        own = _by_block(sd, index)
         values = _back(rngs[2], found.inner.factor, left, own)
         _name(effects, values, cells.inner, cells, names, rngs[2], sd)
     return effects

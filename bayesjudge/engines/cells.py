@@ -174,17 +174,18 @@ def information(sd2: Floats, noise: Floats, cells: Cells) -> tuple[Grid, list[Fl
     shrink_of_block = [shrink[:, cells.backbone, r] for r in range(cells.sizes.size)]
     h_matrix: Grid = []
     h_vector: list[Floats] = []
+    scratch = np.empty_like(of_block)
     for i in range(cells.n_cells):
         row = []
         for j in range(i + 1):
             value = of_block * cells.count[i] if i == j else np.zeros_like(of_block)
             for r, c in enumerate(shrink_of_block):
-                value = value - c * cells.pairs[r, i, j]
+                subtract_product(value, c, cells.pairs[r, i, j], scratch)
             row.append(value)
         h_matrix.append(row)
         vector = of_block * cells.total[i]
         for r, c in enumerate(shrink_of_block):
-            vector = vector - c * cells.sums[r, i]
+            subtract_product(vector, c, cells.sums[r, i], scratch)
         h_vector.append(vector)
     log_det = np.log(variance) @ cells.rows
     log_det = log_det + np.einsum("nar,ar->n", np.log(stretch), cells.generations)
@@ -205,48 +206,60 @@ def eliminate(
         Scale of each coordinate, broadcast against the entries of H.
     """
     n_cells, q = basis.shape
+    scratch = np.empty_like(h_vector[0])
     gain: Grid = []
     for a in range(q):
         row = []
         for c in range(n_cells):
-            total: Floats | None = None
-            for i in np.flatnonzero(basis[:, a]).tolist():
-                entry = h_matrix[max(i, c)][min(i, c)]
-                part = entry if basis[i, a] == 1.0 else entry * basis[i, a]
-                total = part if total is None else total + part
-            row.append(np.zeros_like(h_vector[0]) if total is None else total * sd[a])
+            total = _combine([h_matrix[max(i, c)][min(i, c)] for i in range(n_cells)], basis[:, a])
+            total *= sd[a]
+            row.append(total)
         gain.append(row)
     factor: Grid = []
     rhs: list[Floats] = []
+    inverse: list[Floats] = []
     for a in range(q):
         row = []
         for b in range(a + 1):
-            value = _combine(gain[a], basis[:, b]) * sd[b]
+            value = _combine(gain[a], basis[:, b])
+            value *= sd[b]
             if a == b:
-                value = value + 1.0
+                value += 1.0
             for k in range(b):
-                value -= row[k] * (factor[b][k] if b < a else row[k])
-            row.append(np.sqrt(value) if a == b else value / factor[b][b])
+                subtract_product(value, row[k], factor[b][k] if b < a else row[k], scratch)
+            if a == b:
+                np.sqrt(value, out=value)
+            else:
+                value *= inverse[b]
+            row.append(value)
         factor.append(row)
-        vector = _combine(h_vector, basis[:, a]) * sd[a]
+        inverse.append(1.0 / row[a])
+        vector = _combine(h_vector, basis[:, a])
+        vector *= sd[a]
         for k in range(a):
-            vector -= row[k] * rhs[k]
-        rhs.append(vector / row[a])
-    for c in range(n_cells):
-        for a in range(q):
-            value = gain[a][c]
+            subtract_product(vector, row[k], rhs[k], scratch)
+        vector *= inverse[a]
+        rhs.append(vector)
+    for a in range(q):
+        for c in range(n_cells):
             for k in range(a):
-                value = value - factor[a][k] * gain[k][c]
-            gain[a][c] = value / factor[a][a]
+                subtract_product(gain[a][c], factor[a][k], gain[k][c], scratch)
+            gain[a][c] *= inverse[a]
     return Eliminated(factor, gain, rhs)
 
 
+def subtract_product(value: Floats, x: Floats, y: Floats, scratch: Floats) -> None:
+    """Take x times y off in place: making new arrays takes longer than the arithmetic."""
+    np.multiply(x, y, out=scratch)
+    np.subtract(value, scratch, out=value)
+
+
 def _combine(entries: list[Floats], weights: Floats) -> Floats:
-    total: Floats | None = None
+    """Return the weighted sum as a new array."""
+    total = np.zeros_like(entries[0])
     for i in np.flatnonzero(weights).tolist():
-        part = entries[i] * weights[i]
-        total = part if total is None else total + part
-    return np.zeros_like(entries[0]) if total is None else total
+        total += entries[i] if weights[i] == 1.0 else entries[i] * weights[i]
+    return total
 
 
 def log_density_of(found: Eliminated) -> Floats:
@@ -263,16 +276,17 @@ def downdate(
     """Return H and h without the coordinates that were eliminated."""
     matrix: Grid = []
     vector: list[Floats] = []
+    scratch = np.empty_like(h_vector[0])
     for i in range(len(h_vector)):
         row = []
         for j in range(i + 1):
             value = h_matrix[i][j].copy()
             for part in found.gain:
-                value -= part[i] * part[j]
+                subtract_product(value, part[i], part[j], scratch)
             row.append(value)
         matrix.append(row)
         rest = h_vector[i].copy()
         for part, own in zip(found.gain, found.rhs, strict=True):
-            rest -= part[i] * own
+            subtract_product(rest, part[i], own, scratch)
         vector.append(rest)
     return matrix, vector
