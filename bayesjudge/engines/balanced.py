@@ -22,6 +22,11 @@ class BalancedModel:
     resolved: Resolved
     strata: Balanced
 
+    @property
+    def costly(self) -> bool:
+        """Whether a density takes so long that draws are to be spared."""
+        return False
+
     def values(self, sd: Floats, noise: Floats) -> Floats:
         """Return log densities (n,) of scales (n, n_sd) and residual variances (n, V)."""
         return log_likelihood(sd, noise, self.strata)

@@ -26,6 +26,9 @@ from bayesjudge.resolution import Resolved
 
 type Floats = NDArray[np.float64]
 
+# Blocks times squared cells beyond which a density takes half a millisecond.
+_COSTLY = 6000
+
 # Blocks times sets of scales handled at once: their arrays fit the cache.
 _AT_ONCE = 16_000
 
@@ -70,6 +73,11 @@ class BlocksModel:
     resolved: Resolved
     cells: Cells
 
+    @property
+    def costly(self) -> bool:
+        """Whether a density takes so long that draws are to be spared."""
+        return self.cells.backbone.size * self.cells.n_cells**2 > _COSTLY
+
     def values(self, sd: Floats, noise: Floats) -> Floats:
         """Return log densities (n,) of scales (n, n_sd) and residual variances (n, V)."""
         step = max(1, _AT_ONCE // self.cells.backbone.size)
@@ -109,15 +117,16 @@ class BlocksModel:
         return self._draw(sd, noise, seed, {t.variable for t in self.resolved.terms} - set(kept))
 
     def _draw(self, sd: Floats, noise: Floats, seed: int, names: set[str]) -> dict[str, Floats]:
-        # A stream for each level: what is drawn of one does not move another.
-        rngs = [np.random.default_rng([seed, level]) for level in (11, 12, 13)]
         step = max(1, _AT_ONCE // self.cells.backbone.size)
-        pieces: dict[str, list[Floats]] = {}
-        for i in range(0, len(sd), step):
-            one_sd, one_noise = sd[i : i + step], noise[i : i + step]
-            for name, value in draw_effects(rngs, one_sd, one_noise, self.cells, names).items():
-                pieces.setdefault(name, []).append(value)
-        return {name: np.concatenate(values) for name, values in pieces.items()}
+
+        def part(i: int) -> dict[str, Floats]:
+            # A stream for each part and level: what is drawn of one moves no other.
+            rngs = [np.random.default_rng([seed, level, i]) for level in (11, 12, 13)]
+            return draw_effects(rngs, sd[i : i + step], noise[i : i + step], self.cells, names)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            parts = list(pool.map(part, range(0, len(sd), step)))
+        return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 
 def blocks_model(resolved: Resolved) -> BlocksModel | None:

@@ -32,6 +32,11 @@ class Collapsed:
     layout: Layout
     moments: Moments
 
+    @property
+    def costly(self) -> bool:
+        """Whether a density takes so long that draws are to be spared."""
+        return False
+
     def values(self, sd: Floats, noise: Floats) -> Floats:
         """Return log densities (n,) of scales (n, n_sd) and residual variances (n, V)."""
         rest = -len(sd) % _BATCH

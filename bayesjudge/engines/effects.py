@@ -20,6 +20,11 @@ _MOST_LEVELS_KEPT = 1000
 class Integrated(Protocol):
     """A gaussian model on a table, its effects integrated out."""
 
+    @property
+    def costly(self) -> bool:
+        """Whether a density takes so long that draws are to be spared."""
+        ...
+
     def values(self, sd: Floats, noise: Floats) -> Floats:
         """Return log densities (n,) of scales (n, n_sd) and residual variances (n, V)."""
         ...

@@ -124,6 +124,8 @@ def _weighted_draws(rng: np.random.Generator, start: Start, n: int) -> _Weighted
     d = start.mean.size
     n_adapting = int(np.clip(2 * d**2, _LEAST_ADAPTING, _MOST_ADAPTING))
     rounds = (_LEAST_ROUNDS + d // 20, _MOST_ROUNDS)
+    if target.likelihood.costly:
+        rounds = (_LEAST_ROUNDS + 1, _LEAST_ROUNDS + 2)
     for _ in range(_ATTEMPTS):
         proposal = adapt(
             rng, target.log_density, proposal, blocks(target.sites), n_adapting, rounds
@@ -146,7 +148,8 @@ def _final_draws(rng: np.random.Generator, target: Target, proposal: Proposal, n
         log_weight, pareto_k = pareto_smooth(log_ratio)
         ess = weighted_ess(log_weight, _reported(target, y), n)
         # More draws of a proposal that does not fit would not mend it.
-        if ess >= min(_WANTED_ESS, 0.6 * n) or len(y) >= _MOST_DRAWS or pareto_k > PARETO_K_LIMIT:
+        wanted = _WANTED_ESS / 2 if target.likelihood.costly else _WANTED_ESS
+        if ess >= min(wanted, 0.6 * n) or len(y) >= _MOST_DRAWS or pareto_k > PARETO_K_LIMIT:
             return _Weighted(y, log_density, log_weight, pareto_k, ess)
 
 

@@ -118,6 +118,11 @@ class LargeModel:
     sums: Sums
     polynomial: Polynomial | None = None
 
+    @property
+    def costly(self) -> bool:
+        """Whether a density takes so long that draws are to be spared."""
+        return False
+
     def values(self, sd: Floats, noise: Floats) -> Floats:
         """Return log densities (n,) of scales (n, n_sd) and residual variances (n, 1)."""
         left = self._remainder(sd, noise)
