@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import bayesjudge as bj
+from bayesjudge.engines import exact
 from bayesjudge.engines.balanced import balanced_model
 from bayesjudge.engines.blocks import blocks_model
 from bayesjudge.engines.collapsed import collapse
@@ -471,3 +472,44 @@ def test_scales_by_two_facets_are_not_balanced():
     )
     resolved = resolve(spec, read_scores(frame_of(**B3)))
     assert balance(resolved) is None
+
+
+def test_nuts_takes_over_in_the_proposals_coordinates(monkeypatch):
+    scores = read_scores(frame_of(**B3))
+    usual = bj.fit(scores, COMMON)
+    monkeypatch.setattr(exact, "PARETO_K_LIMIT", -10.0)
+    monkeypatch.setattr(exact, "_ATTEMPTS", 1)
+    fit = bj.fit(scores, COMMON, draws=300, tune=300, chains=4)
+    assert usual.metadata["method"] == "importance"
+    assert fit.metadata["method"] == "collapsed nuts"
+    sd = usual.means().std(axis=0)
+    assert (np.abs(fit.means().mean(axis=0) - usual.means().mean(axis=0)) < 0.3 * sd).all()
+    assert fit.convergence.r_hat_max is not None
+
+
+def test_what_nothing_integrates_is_sampled_whole():
+    crossed_leaf = with_terms(Term(("generation", "judge"), half_normal(1.0)))
+    doubled = read_scores(
+        pd.concat([frame_of(backbone=2, scenario=3, judge=2, generation=2)] * 2), replicates=True
+    )
+    for engine in ("exact", "numpyro"):
+        fit = bj.fit(doubled, crossed_leaf, engine, draws=20, tune=20, chains=1)
+        assert fit.metadata["method"] == "nuts"
+        assert np.isfinite(fit.means()).all()
+
+
+def test_facets_that_are_no_axes():
+    frame = items_in_splits()
+    scores = read_scores(frame, facets=["split"])
+    centred = with_terms(
+        Term(("split",), half_normal(1.0)), Term(("scenario",), half_normal(1.0), ("scenario",))
+    )
+    assert balance(resolve(centred, scores)) is None
+    both = with_terms(
+        Term(("split",), half_normal(1.0)), Term(("scenario", "split"), half_normal(1.0))
+    )
+    assert balance(resolve(both, scores)) is None
+    uneven = frame[~frame["scenario"].isin(["scenario0"])]
+    alone = with_terms(Term(("split",), half_normal(1.0)), Term(("scenario",), half_normal(1.0)))
+    assert balance(resolve(alone, read_scores(uneven, facets=["split"]))) is None
+    assert balance(resolve(alone, scores)) is not None
