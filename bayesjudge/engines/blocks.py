@@ -21,7 +21,7 @@ from bayesjudge.engines.cells import (
     log_density_of,
     subtract_product,
 )
-from bayesjudge.engines.effects import INTERCEPT, is_kept
+from bayesjudge.engines.effects import INTERCEPT, forward_slope, is_kept
 from bayesjudge.resolution import Resolved
 
 type Floats = NDArray[np.float64]
@@ -93,13 +93,7 @@ class BlocksModel:
 
     def slope(self, sd: Floats, noise: Floats) -> tuple[float, Floats, Floats]:
         """Return the log density and its derivatives, by forward differences."""
-        own = np.concatenate([sd, noise])
-        step = 1e-6 * own
-        rows = np.vstack([own, own + np.diag(step)])
-        values = self.values(rows[:, : sd.size], rows[:, sd.size :])
-        change = values[1:] - values[0]
-        slope = np.divide(change, step, out=np.zeros(own.size), where=step > 0)
-        return float(values[0]), slope[: sd.size], slope[sd.size :]
+        return forward_slope(self.values, sd, noise)
 
     def near(self, sd: Floats, noise: Floats) -> BlocksModel:  # noqa: ARG002
         """Return itself: it is fast everywhere."""

@@ -207,11 +207,11 @@ def scales_at(
             continue
         slot = free[i, "levels"]
         part = slice(slot.start, slot.stop)
-        h, l = frame.information[part], frame.target[part]  # noqa: E741
+        h, goal = frame.information[part], frame.target[part]
         log_center = xp.log(xp.maximum(center, _TINY))[..., None]
         t = spread[..., None]
         a = 1.0 + h * t**2
-        z = h * t * (l - log_center) / a + x[..., part] / xp.sqrt(a)
+        z = h * t * (goal - log_center) / a + x[..., part] / xp.sqrt(a)
         values.append(center[..., None] * xp.exp(t * z))
         log_prior = log_prior - 0.5 * xp.sum(z**2 + xp.log(a), axis=-1)
     intercept = xp.broadcast_to(xp.asarray(fixed.intercept_sd), (*x.shape[:-1], 1))
@@ -260,11 +260,11 @@ def coordinates_of(
         spread = hyper.get(f"{site.name}_spread", site.spread.parameters[0])
         if slot.part == "levels":
             part = slice(slot.start, slot.stop)
-            h, l = frame.information[part], frame.target[part]  # noqa: E741
+            h, goal = frame.information[part], frame.target[part]
             log_center = np.log(np.maximum(center, _TINY))
             a = 1.0 + h * spread**2
             z = (np.log(np.maximum(own, _TINY)) - log_center) / spread
-            x[part] = np.sqrt(a) * (z - h * spread * (l - log_center) / a)
+            x[part] = np.sqrt(a) * (z - h * spread * (goal - log_center) / a)
             continue
         value = spread if slot.part == "spread" else (center if site.n_by else own[0])
         on_log = slot.prior is not None and (

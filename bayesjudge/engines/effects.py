@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -46,6 +47,25 @@ class Integrated(Protocol):
     ) -> dict[str, Floats]:
         """Draw the others but generations, given those that are kept."""
         ...
+
+
+def forward_slope(
+    values: Callable[[Floats, Floats], Floats], sd: Floats, noise: Floats
+) -> tuple[float, Floats, Floats]:
+    """Return a log density and its derivatives in scales, by differences: all in one call.
+
+    Parameters
+    ----------
+    values : function
+        As :meth:`Integrated.values`.
+    sd, noise : (n_sd,), (V,)
+    """
+    own = np.concatenate([sd, noise])
+    step = 1e-6 * own
+    rows = np.vstack([own, own + np.diag(step)])
+    found = values(rows[:, : sd.size], rows[:, sd.size :])
+    slope = np.divide(found[1:] - found[0], step, out=np.zeros(own.size), where=step > 0)
+    return float(found[0]), slope[: sd.size], slope[sd.size :]
 
 
 def sd_offsets(terms: tuple[ResolvedTerm, ...]) -> Ints:

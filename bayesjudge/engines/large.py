@@ -19,7 +19,7 @@ from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
 
 from bayesjudge.engines.cross_products import block_facet, dense_columns
-from bayesjudge.engines.effects import INTERCEPT, is_kept, sd_offsets
+from bayesjudge.engines.effects import INTERCEPT, forward_slope, is_kept, sd_offsets
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Floats = NDArray[np.float64]
@@ -132,12 +132,7 @@ class LargeModel:
 
     def slope(self, sd: Floats, noise: Floats) -> tuple[float, Floats, Floats]:
         """Return the log density and its derivatives, by forward differences."""
-        own = np.concatenate([sd, noise])
-        step = 1e-6 * own
-        rows = np.vstack([own, own + np.diag(step)])
-        values = self.values(rows[:, : sd.size], rows[:, sd.size :])
-        slope = np.divide(values[1:] - values[0], step, out=np.zeros(own.size), where=step > 0)
-        return float(values[0]), slope[: sd.size], slope[sd.size :]
+        return forward_slope(self.values, sd, noise)
 
     def near(self, sd: Floats, noise: Floats) -> LargeModel:
         """Return the model with a polynomial for what is slow, good about these scales.
