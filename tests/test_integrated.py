@@ -110,6 +110,21 @@ def complete(name):
     return resolved_of(name)
 
 
+def assert_slope_is_dense(model, resolved, sd, noise, tolerance):
+    """Hold value and derivatives to the dense density and its differences."""
+    value, d_sd, d_noise = model.slope(sd, noise)
+    x = np.concatenate([sd, noise])
+
+    def dense(x):
+        return dense_log_likelihood(resolved, x[: sd.size], x[sd.size :])
+
+    assert value == pytest.approx(dense(x), rel=1e-9)
+    step = 1e-5
+    differences = [(dense(x + step * e) - dense(x - step * e)) / (2 * step) for e in np.eye(x.size)]
+    found = np.concatenate([d_sd, d_noise])
+    np.testing.assert_allclose(found, differences, rtol=tolerance, atol=tolerance)
+
+
 @pytest.mark.parametrize("name", sorted(DESIGNS))
 def test_which_tables_are_balanced(name):
     assert (balance(resolved_of(name)) is not None) == (name in BALANCED)
@@ -124,16 +139,7 @@ def test_strata_give_the_dense_density_and_its_slope(name):
     sd, noise = (np.array(part) for part in zip(*sets, strict=True))
     expected = [dense_log_likelihood(resolved, *one) for one in sets]
     np.testing.assert_allclose(model.values(sd, noise), expected, rtol=1e-9, atol=1e-9)
-    value, d_sd, d_noise = model.slope(sd[0], noise[0])
-    assert value == pytest.approx(expected[0], rel=1e-9)
-    x = np.concatenate(sets[0])
-
-    def dense(x):
-        return dense_log_likelihood(resolved, x[: sd.shape[1]], x[sd.shape[1] :])
-
-    step = 1e-5
-    differences = [(dense(x + step * e) - dense(x - step * e)) / (2 * step) for e in np.eye(x.size)]
-    np.testing.assert_allclose(np.concatenate([d_sd, d_noise]), differences, rtol=1e-4, atol=1e-4)
+    assert_slope_is_dense(model, resolved, *sets[0], 1e-4)
 
 
 @pytest.mark.parametrize("name", ["generations", "languages", "offsets per backbone, complete"])
@@ -214,16 +220,7 @@ def test_blocks_give_the_dense_density_and_its_slope(name):
     sd, noise = (np.array(part) for part in zip(*sets, strict=True))
     expected = [dense_log_likelihood(resolved, *one) for one in sets]
     np.testing.assert_allclose(model.values(sd, noise), expected, rtol=1e-9, atol=1e-9)
-    value, d_sd, d_noise = model.slope(sd[0], noise[0])
-    assert value == pytest.approx(expected[0], rel=1e-9)
-    x = np.concatenate(sets[0])
-
-    def dense(x):
-        return dense_log_likelihood(resolved, x[: sd.shape[1]], x[sd.shape[1] :])
-
-    step = 1e-5
-    differences = [(dense(x + step * e) - dense(x - step * e)) / (2 * step) for e in np.eye(x.size)]
-    np.testing.assert_allclose(np.concatenate([d_sd, d_noise]), differences, rtol=2e-4, atol=2e-4)
+    assert_slope_is_dense(model, resolved, *sets[0], 2e-4)
 
 
 @pytest.mark.parametrize("name", sorted(UNBLOCKED))
@@ -239,18 +236,9 @@ def test_two_large_facets_have_the_dense_density():
     sd, noise = (np.array(part) for part in zip(*sets, strict=True))
     expected = [dense_log_likelihood(resolved, *one) for one in sets]
     np.testing.assert_allclose(model.values(sd, noise), expected, rtol=1e-9, atol=1e-9)
-    value, d_sd, d_noise = model.slope(sd[0], noise[0])
-    assert value == pytest.approx(expected[0], rel=1e-9)
-    x = np.concatenate(sets[0])
-
-    def dense(x):
-        return dense_log_likelihood(resolved, x[: sd.shape[1]], x[sd.shape[1] :])
-
-    step = 1e-5
-    differences = [(dense(x + step * e) - dense(x - step * e)) / (2 * step) for e in np.eye(x.size)]
-    np.testing.assert_allclose(np.concatenate([d_sd, d_noise]), differences, rtol=2e-4, atol=2e-4)
+    assert_slope_is_dense(model, resolved, *sets[0], 2e-4)
     with np.errstate(all="ignore"):
-        assert np.isfinite(model.values(np.zeros((1, x.size - 1)), noise[:1])).all()
+        assert np.isfinite(model.values(np.zeros((1, sd.shape[1])), noise[:1])).all()
 
 
 def test_a_polynomial_stands_for_the_factors_where_it_is_good():

@@ -18,7 +18,7 @@ from bayesjudge.cli.options import OutputOptions, ReadingOptions, arguments_of, 
 from bayesjudge.decomposing import Anova, anova
 from bayesjudge.errors import BayesjudgeError, DataError
 from bayesjudge.ranking import check_probability
-from bayesjudge.report.files import Content, OutputFolder
+from bayesjudge.report.files import Content, checked_folder
 from bayesjudge.report.results_folder import INDEX_FILES, folder_name, index_files
 from bayesjudge.report.sentences import reading_sentences
 from bayesjudge.report.variance_report import (
@@ -78,7 +78,7 @@ def run_anova(
 
 
 def _run_table(source: str, keywords: Mapping[str, Any], job: Job) -> None:
-    folder = _checked_folder(job, ANOVA_FILES)
+    folder = checked_folder(job.output.out, ANOVA_FILES)
     with working("reading", job.shows_progress):
         reading = scan(source, **keywords)
     say_notes(reading_sentences(reading.mapping, reading.unused_columns), job.quiet)
@@ -97,7 +97,7 @@ def _run_table(source: str, keywords: Mapping[str, Any], job: Job) -> None:
 def _run_groups(readings: Mapping[str, Reading], by: str, source: str, job: Job) -> None:
     folders = {level: folder_name(level) for level in readings}
     names = [f"{folder}/{name}" for folder in folders.values() for name in ANOVA_FILES]
-    folder = _checked_folder(job, (*names, *INDEX_FILES))
+    folder = checked_folder(job.output.out, (*names, *INDEX_FILES))
     first, *others = readings.values()
     common = [p for p in first.problems if all(p in other.problems for other in others)]
     say_notes(reading_sentences(first.mapping, first.unused_columns), job.quiet)
@@ -168,11 +168,3 @@ def _tables(found: Anova, title: str = "") -> list[RenderableType]:
     if left_out:
         shown.append(f"In --json and --out only: {', '.join(left_out)}")
     return shown
-
-
-def _checked_folder(job: Job, names: tuple[str, ...]) -> OutputFolder | None:
-    if job.output.out is None:
-        return None
-    folder = OutputFolder(job.output.out)
-    folder.check(names)
-    return folder

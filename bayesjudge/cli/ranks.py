@@ -29,7 +29,7 @@ from bayesjudge.errors import BayesjudgeError, DataError, UsageError
 from bayesjudge.fitted import Fit, load
 from bayesjudge.fitting import fit
 from bayesjudge.report.answers import Answer, Question, answer, result_object
-from bayesjudge.report.files import Content, OutputFolder
+from bayesjudge.report.files import Content, OutputFolder, checked_folder
 from bayesjudge.report.results_folder import (
     INDEX_FILES,
     RESULT_FILES,
@@ -113,7 +113,7 @@ def run_demo(generations: int, sampling: SamplingOptions, output: OutputOptions)
 
     words = [*arguments_of({"generations": generations}), *sampling.arguments()]
     job = _job(sampling, Question(), output, command_line("demo", *words))
-    folder = _checked_folder(job, RESULT_FILES)
+    folder = checked_folder(job.output.out, RESULT_FILES)
     table = demo_table(generations, sampling.seed or 0)
     say_notes([DEMO_SOURCE], quiet=False)
     scores = replace(read_scores(table), source="demo (simulated)")
@@ -145,7 +145,7 @@ def _job(sampling: SamplingOptions, question: Question, output: OutputOptions, c
 
 
 def _rank_table(source: str, keywords: Mapping[str, Any], job: Job) -> None:
-    folder = _checked_folder(job, RESULT_FILES)
+    folder = checked_folder(job.output.out, RESULT_FILES)
     with working("reading", job.shows_progress):
         found = scan(source, **keywords)
     _say_reading(found, job)
@@ -155,7 +155,7 @@ def _rank_table(source: str, keywords: Mapping[str, Any], job: Job) -> None:
 
 
 def _rank_saved(source: str, job: Job) -> None:
-    folder = _checked_folder(job, RESULT_FILES)
+    folder = checked_folder(job.output.out, RESULT_FILES)
     saved = load(source)
     say_notes(reading_sentences(saved.scores.mapping, ()), job.quiet)
     say_problems(saved.scores.problems, job.quiet)
@@ -178,7 +178,7 @@ def _finish(found: Answer, job: Job, folder: OutputFolder | None, title: str = "
 def _rank_groups(readings: Mapping[str, Reading], by: str, source: str, job: Job) -> None:
     folders = {level: folder_name(level) for level in readings}
     names = [f"{folder}/{name}" for folder in folders.values() for name in RESULT_FILES]
-    folder = _checked_folder(job, [*names, *INDEX_FILES])
+    folder = checked_folder(job.output.out, [*names, *INDEX_FILES])
     common = _common_problems(readings)
     first = next(iter(readings.values()))
     say_notes(reading_sentences(first.mapping, first.unused_columns), job.quiet)
@@ -255,14 +255,6 @@ def _leaderboard(found: Answer, title: str = "") -> RenderableType:
         pairwise=found.pairwise,
         title=". ".join(part for part in (title, found.alarm) if part),
     )
-
-
-def _checked_folder(job: Job, names: list[str] | tuple[str, ...]) -> OutputFolder | None:
-    if job.output.out is None:
-        return None
-    folder = OutputFolder(job.output.out)
-    folder.check(names)
-    return folder
 
 
 def _say_reading(found: Reading, job: Job) -> None:

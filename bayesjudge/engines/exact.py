@@ -27,7 +27,7 @@ from bayesjudge.engines.importance import (
     resample,
     weighted_ess,
 )
-from bayesjudge.engines.integrating import finish, integrate
+from bayesjudge.engines.integrating import finish_at, integrate
 from bayesjudge.engines.modes import Start, Target, settle
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.errors import ModelError
@@ -70,12 +70,13 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
 def _sample_scales(resolved: Resolved, integrated: Integrated, settings: Settings) -> Draws:
     sites, fixed = scale_sites(resolved), constants(resolved)
     rng = np.random.default_rng(settings.random_seed)
+    start = settle(sites, fixed, integrated)
     if size(sites) == 0:
         # Every scale is fixed: the effects' conditional is the posterior.
-        start = settle(sites, fixed, integrated)
         x = np.zeros((settings.chains * settings.draws, 0))
-        return replace(_finish(resolved, integrated, start.target, x, settings), method="conjugate")
-    start = settle(sites, fixed, integrated)
+        return replace(
+            finish_at(resolved, integrated, start.target, x, settings), method="conjugate"
+        )
     scales = scales_at(_about(rng, start), sites, start.target.frame, fixed)
     integrated = integrated.near(scales.sd, scales.noise)
     start = replace(start, target=replace(start.target, likelihood=integrated))
@@ -86,7 +87,7 @@ def _sample_scales(resolved: Resolved, integrated: Integrated, settings: Setting
 
         return sample_scales(resolved, integrated, start.target, found, settings)
     chosen = resample(rng, found.log_weight, n)
-    draws = _finish(resolved, integrated, start.target, found.y[chosen], settings)
+    draws = finish_at(resolved, integrated, start.target, found.y[chosen], settings)
     stats = {"lp": found.log_density[chosen].reshape(settings.chains, settings.draws)}
     return replace(
         draws,
@@ -158,19 +159,3 @@ def _reported(target: Target, y: Floats) -> Floats:
     scales = scales_at(y, target.sites, target.frame, target.fixed)
     columns = [scales.sd, np.sqrt(scales.noise)]
     return np.column_stack([*columns, *scales.hyper.values()])
-
-
-def _finish(
-    resolved: Resolved, integrated: Integrated, target: Target, x: Floats, settings: Settings
-) -> Draws:
-    scales = scales_at(x, target.sites, target.frame, target.fixed)
-    return finish(
-        resolved,
-        integrated,
-        scales.sd,
-        scales.noise,
-        scales.hyper,
-        (settings.chains, settings.draws),
-        settings.random_seed,
-        settings.nested_effects,
-    )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bayesjudge.engines.balanced import balanced_model
 from bayesjudge.engines.blocks import blocks_model
+from bayesjudge.engines.coordinates import scales_at
 from bayesjudge.engines.effects import (
     INTERCEPT,
     Integrated,
@@ -19,7 +20,8 @@ from bayesjudge.engines.effects import (
     sd_offsets,
 )
 from bayesjudge.engines.large import large_model
-from bayesjudge.engines.protocol import Draws
+from bayesjudge.engines.modes import Target
+from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Floats = NDArray[np.float64]
@@ -74,6 +76,23 @@ def finish(
         hyper={name: value.reshape(shape) for name, value in hyper.items()},
         intercept=intercept.reshape(shape),
         effects={name: value.reshape(*shape, *value.shape[1:]) for name, value in effects.items()},
+    )
+
+
+def finish_at(
+    resolved: Resolved, integrated: Integrated, target: Target, x: Floats, settings: Settings
+) -> Draws:
+    """Finish from coordinates of the scales, (chains * draws, D)."""
+    scales = scales_at(x, target.sites, target.frame, target.fixed)
+    return finish(
+        resolved,
+        integrated,
+        scales.sd,
+        scales.noise,
+        scales.hyper,
+        (settings.chains, settings.draws),
+        settings.random_seed,
+        settings.nested_effects,
     )
 
 

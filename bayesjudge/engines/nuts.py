@@ -23,7 +23,7 @@ import numpyro.distributions as dist
 from numpy.typing import NDArray
 from numpyro.infer import MCMC, NUTS, init_to_value
 
-from bayesjudge.engines.collapsed import collapse
+from bayesjudge.engines.collapsed import Collapsed, collapse
 from bayesjudge.engines.coordinates import (
     Constants,
     Frame,
@@ -35,7 +35,7 @@ from bayesjudge.engines.coordinates import (
 )
 from bayesjudge.engines.effects import Integrated, name_scales
 from bayesjudge.engines.importance import Curves, Proposal
-from bayesjudge.engines.integrating import finish, integrate
+from bayesjudge.engines.integrating import finish_at, integrate
 from bayesjudge.engines.marginal import Moments, log_likelihood
 from bayesjudge.engines.modes import Target, settle
 from bayesjudge.engines.protocol import Draws, Settings
@@ -112,7 +112,8 @@ def _sample_scales(
     settings: Settings,
 ) -> Draws:
     started = time.perf_counter()
-    collapsed = collapse(resolved)
+    # What goes by JAX anyway has its cross-products already.
+    collapsed = integrated if isinstance(integrated, Collapsed) else collapse(resolved)
     if collapsed is None:
         return sample(resolved, replace(settings, integrate=False))
     mean, factor, curves = coordinates
@@ -133,17 +134,7 @@ def _sample_scales(
     x = (mean + q @ factor.T).reshape(-1, mean.size)
     if curves is not None:
         x = np.asarray(curves.bend(x)[0])
-    scales = scales_at(x, target.sites, target.frame, target.fixed)
-    draws = finish(
-        resolved,
-        integrated,
-        scales.sd,
-        scales.noise,
-        scales.hyper,
-        (settings.chains, settings.draws),
-        settings.random_seed,
-        settings.nested_effects,
-    )
+    draws = finish_at(resolved, integrated, target, x, settings)
     return replace(
         draws,
         sample_stats=stats,

@@ -183,3 +183,18 @@ def _sha256_or_none(path: Path) -> str | None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def checked_folder(path: str | None, names: Iterable[str]) -> OutputFolder | None:
+    """Return the folder that results go to, its files free to be written; None without one.
+
+    Raises
+    ------
+    DataError
+        As :meth:`OutputFolder.check`.
+    """
+    if path is None:
+        return None
+    folder = OutputFolder(path)
+    folder.check(names)
+    return folder
