@@ -467,12 +467,34 @@ def test_nuts_takes_over_in_the_proposals_coordinates(monkeypatch):
     usual = bj.fit(scores, COMMON)
     monkeypatch.setattr(exact, "PARETO_K_LIMIT", -10.0)
     monkeypatch.setattr(exact, "_ATTEMPTS", 1)
+    monkeypatch.setattr("bayesjudge.engines.moving._MOST_SWEEPS", 1)
+    monkeypatch.setattr("bayesjudge.engines.moving._mixed", lambda _: False)
     fit = bj.fit(scores, COMMON, draws=300, tune=300, chains=4)
     assert usual.metadata["method"] == "importance"
     assert fit.metadata["method"] == "collapsed nuts"
     sd = usual.means().std(axis=0)
     assert (np.abs(fit.means().mean(axis=0) - usual.means().mean(axis=0)) < 0.3 * sd).all()
     assert fit.convergence.r_hat_max is not None
+
+
+@pytest.mark.parametrize("drop", [0, 20])
+@pytest.mark.parametrize(
+    "term", ["backbone", "judge", "backbone:judge", "judge:language", "scenario", "judge:scenario"]
+)
+def test_a_flat_scale_is_the_limit_of_wide_ones(term, drop):
+    scores = read_scores(frame_of(drop=drop, backbone=3, scenario=12, judge=3, language=2))
+    wide, flat = (
+        bj.fit(scores, "crossed_common", priors=[f"{term}.scale={scale}"], draws=500)
+        for scale in ("fixed:1000", "flat")
+    )
+    for name, effect in wide.posterior["posterior"].data_vars.items():
+        if not name.endswith("_effect"):
+            continue
+        one = effect.to_numpy().reshape(2000, -1)
+        other = flat.posterior["posterior"][name].to_numpy().reshape(2000, -1)
+        error = np.hypot(one.std(0), other.std(0)) / np.sqrt(400)
+        assert (np.abs(one.mean(0) - other.mean(0)) < 4 * error).all(), name
+        assert (np.abs(np.log(one.std(0) / other.std(0))) < 0.2).all(), name
 
 
 def test_what_nothing_integrates_is_sampled_whole():

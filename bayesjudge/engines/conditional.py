@@ -165,9 +165,9 @@ def _draw_component(
     else:
         prior = np.sqrt(wide(own)) * noises(n_levels)
         free = free + own
-    solved = _solve(residual - fake - prior, free, common, centred)
+    solved, total = _solve(residual - fake - prior, free, common, centred)
     if part.along == "none":
-        drawn = prior + wide(own[:, :1]) * solved.sum(axis=1, keepdims=True)
+        drawn = prior + wide(own[:, :1]) * total
         residual -= drawn
         return np.asarray(drawn[:, 0])
     if part.along == "centred":
@@ -177,18 +177,22 @@ def _draw_component(
     return np.asarray(drawn)
 
 
-def _solve(y: Floats, free: Floats, common: Floats, centred: Floats) -> Floats:
-    """Return V^-1 y along axis 1, V = diag(free) + common 11' + centred (I - 11'/B)."""
+def _solve(y: Floats, free: Floats, common: Floats, centred: Floats) -> tuple[Floats, Floats]:
+    """Return V^-1 y along axis 1, V = diag(free) + common 11' + centred (I - 11'/B), and its sum.
+
+    The sum of a large ``common``'s V^-1 y is nearly nothing of what is summed:
+    it is written down and not left to rounding.
+    """
     extra = (1,) * (y.ndim - 2)
     n_levels = free.shape[1]
     d = free + centred[:, None]
     inverse = 1.0 / d
     pivot = common * inverse.sum(axis=1) + (free * inverse).mean(axis=1)
-    ratio = (common - centred / n_levels) / pivot
+    ratio = common - centred / n_levels
     wide = inverse.reshape(*inverse.shape, *extra)
     scaled = wide * y
-    total = scaled.sum(axis=1, keepdims=True) * ratio.reshape(-1, 1, *extra)
-    return np.asarray(scaled - wide * total)
+    total = scaled.sum(axis=1, keepdims=True) / pivot.reshape(-1, 1, *extra)
+    return np.asarray(scaled - wide * total * ratio.reshape(-1, 1, *extra)), total
 
 
 def _component_of_part(effect: Floats, part: Part, stratum: tuple[int, ...]) -> Floats:

@@ -77,9 +77,9 @@ def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
             if np.ptp(series) <= 1e-12 * max(1.0, float(np.abs(series).max())):
                 continue
             names.append(str(name))
-            bulk.append(_statistic("ess", series, method="bulk"))
-            tail.append(_statistic("ess", series, method="tail", prob=(0.05, 0.95)))
-            r_hat.append(_statistic("rhat", _two_chains(series)))
+            bulk.append(effective_size(series))
+            tail.append(tail_size(series))
+            r_hat.append(split_r_hat(series))
     divergences = int(stats["diverging"].sum()) if "diverging" in stats else 0
     # NumPy's maximum of a nan is nan, Python's depends on the order.
     r_hat_max = float(np.max(r_hat)) if r_hat else None
@@ -99,6 +99,21 @@ def _diagnose_weighted(tree: xr.DataTree) -> Diagnostics:
     ess = min(float(attributes["weighted_ess"]), float(sizes["chain"] * sizes["draw"]))
     reasons = _reasons(None, ess, ess, 0, pareto_k, "the weights")
     return Diagnostics(None, ess, ess, 0, pareto_k, not reasons, "the weights", reasons)
+
+
+def effective_size(series: NDArray[np.float64]) -> float:
+    """Return the bulk effective size of (chains, draws), in draws."""
+    return _statistic("ess", series, method="bulk")
+
+
+def tail_size(series: NDArray[np.float64]) -> float:
+    """Return the effective size of the 5 and 95 % quantiles of (chains, draws), the smaller."""
+    return _statistic("ess", series, method="tail", prob=(0.05, 0.95))
+
+
+def split_r_hat(series: NDArray[np.float64]) -> float:
+    """Return the rank-normalized split r_hat of (chains, draws)."""
+    return _statistic("rhat", _two_chains(series))
 
 
 def _two_chains(series: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -114,6 +114,16 @@ def blocks(sites: tuple[ScaleSite, ...]) -> NDArray[np.int64]:
     return out
 
 
+def groups(sites: tuple[ScaleSite, ...]) -> tuple[NDArray[np.int64], ...]:
+    """Return coordinates that hang together: of one level, of one site's center and spread."""
+    level = blocks(sites)
+    out = [np.flatnonzero(level == i) for i in range(1, int(level.max(initial=0)) + 1)]
+    for i in range(len(sites)):
+        own = [s.start for s in slots(sites) if s.site == i and s.part != "levels"]
+        out += [np.array(own, np.int64)] if own else []
+    return tuple(out)
+
+
 class Frame(NamedTuple):
     """Which coordinates are used.
 

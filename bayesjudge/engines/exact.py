@@ -3,19 +3,28 @@
 Given the scales every effect is Gaussian and integrates out. What is left has
 some ten to a hundred dimensions, and in the coordinates of
 :mod:`bayesjudge.engines.coordinates` nearly the shape of a normal density.
-Pareto-smoothed weights say how well the proposal fits; where they say it does
-not, NUTS samples the same density instead.
+Pareto-smoothed weights say how well the proposal fits. Where they say it does
+not, many short Markov chains start from its draws, and where those do not mix
+NUTS samples the same density.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from bayesjudge.engines.convergence import ESS_LIMIT, PARETO_K_LIMIT
-from bayesjudge.engines.coordinates import blocks, constants, scale_sites, scales_at, size
+from bayesjudge.engines.coordinates import (
+    blocks,
+    constants,
+    groups,
+    scale_sites,
+    scales_at,
+    size,
+)
 from bayesjudge.engines.effects import Integrated
 from bayesjudge.engines.importance import (
     Floats,
@@ -29,6 +38,7 @@ from bayesjudge.engines.importance import (
 )
 from bayesjudge.engines.integrating import finish_at, integrate
 from bayesjudge.engines.modes import Start, Target, settle
+from bayesjudge.engines.moving import move
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
@@ -36,7 +46,8 @@ from bayesjudge.resolution import Resolved
 # Draws of an adapting round: what a covariance matrix takes, within limits.
 _LEAST_ADAPTING, _MOST_ADAPTING = 1500, 10_000
 _LEAST_ROUNDS, _MOST_ROUNDS = 3, 12
-_ATTEMPTS = 3
+# In many dimensions a second attempt takes long and seldom helps.
+_ATTEMPTS, _MOST_TO_REPEAT = 2, 25
 _DRAWS_AT_ONCE = 6000
 _MOST_DRAWS = 96_000
 _WANTED_ESS = 1500
@@ -82,10 +93,8 @@ def _sample_scales(resolved: Resolved, integrated: Integrated, settings: Setting
     start = replace(start, target=replace(start.target, likelihood=integrated))
     n = settings.chains * settings.draws
     found = _weighted_draws(rng, start, n)
-    if isinstance(found, Proposal):
-        from bayesjudge.engines.nuts import sample_scales
-
-        return sample_scales(resolved, integrated, start.target, found, settings)
+    if not found.fits:
+        return _moved_draws(rng, resolved, integrated, start.target, found, settings)
     chosen = resample(rng, found.log_weight, n)
     draws = finish_at(resolved, integrated, start.target, found.y[chosen], settings)
     stats = {"lp": found.log_density[chosen].reshape(settings.chains, settings.draws)}
@@ -98,6 +107,37 @@ def _sample_scales(resolved: Resolved, integrated: Integrated, settings: Setting
     )
 
 
+def _moved_draws(
+    rng: np.random.Generator,
+    resolved: Resolved,
+    integrated: Integrated,
+    target: Target,
+    found: _Weighted,
+    settings: Settings,
+) -> Draws:
+    """Let chains from the weighted draws do what weights cannot, else NUTS."""
+    shape = (settings.chains, settings.draws)
+    start = found.y[resample(rng, found.log_weight, settings.chains * settings.draws)]
+    moved = move(
+        rng,
+        target.log_density,
+        partial(_reported, target),
+        found.proposal,
+        start,
+        groups(target.sites),
+        blocks(target.sites),
+        shape,
+    )
+    if not moved.mixed:
+        from bayesjudge.engines.nuts import sample_scales
+
+        return sample_scales(resolved, integrated, target, found.proposal, settings)
+    draws = finish_at(
+        resolved, integrated, target, moved.y.reshape(-1, moved.y.shape[-1]), settings
+    )
+    return replace(draws, sample_stats={"lp": moved.log_density}, method="resample-move")
+
+
 def _about(rng: np.random.Generator, start: Start) -> Floats:
     """Return draws from the normal approximation, for where the posterior lies."""
     unit = rng.standard_normal((500, start.mean.size))
@@ -106,8 +146,9 @@ def _about(rng: np.random.Generator, start: Start) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Weighted:
-    """Draws y (n, D), the target there, their weights, and how well they fit."""
+    """Draws y (n, D) of a proposal, the target there, their weights, and how well they fit."""
 
+    proposal: Proposal
     y: Floats
     log_density: Floats
     log_weight: Floats
@@ -119,22 +160,22 @@ class _Weighted:
         return self.pareto_k <= PARETO_K_LIMIT and kish_ess(self.log_weight) >= ESS_LIMIT
 
 
-def _weighted_draws(rng: np.random.Generator, start: Start, n: int) -> _Weighted | Proposal:
-    """Return draws whose weights pass their checks, or the last proposal tried."""
+def _weighted_draws(rng: np.random.Generator, start: Start, n: int) -> _Weighted:
+    """Return draws whose weights pass their checks, or those of the last proposal tried."""
     target, proposal = start.target, first_proposal(start.mean, start.covariance)
     d = start.mean.size
     n_adapting = int(np.clip(2 * d**2, _LEAST_ADAPTING, _MOST_ADAPTING))
     rounds = (_LEAST_ROUNDS + d // 20, _MOST_ROUNDS)
     if target.likelihood.costly:
         rounds = (_LEAST_ROUNDS + 1, _LEAST_ROUNDS + 2)
-    for _ in range(_ATTEMPTS):
+    for _ in range(_ATTEMPTS if d <= _MOST_TO_REPEAT else 1):
         proposal = adapt(
             rng, target.log_density, proposal, blocks(target.sites), n_adapting, rounds
         )
         found = _final_draws(rng, target, proposal, n)
         if found.fits:
-            return found
-    return proposal
+            break
+    return found
 
 
 def _final_draws(rng: np.random.Generator, target: Target, proposal: Proposal, n: int) -> _Weighted:
@@ -151,7 +192,7 @@ def _final_draws(rng: np.random.Generator, target: Target, proposal: Proposal, n
         # More draws of a proposal that does not fit would not mend it.
         wanted = _WANTED_ESS / 2 if target.likelihood.costly else _WANTED_ESS
         if ess >= min(wanted, 0.6 * n) or len(y) >= _MOST_DRAWS or pareto_k > PARETO_K_LIMIT:
-            return _Weighted(y, log_density, log_weight, pareto_k, ess)
+            return _Weighted(proposal, y, log_density, log_weight, pareto_k, ess)
 
 
 def _reported(target: Target, y: Floats) -> Floats:

@@ -219,7 +219,7 @@ def adapt(
             [one.log_density - logsumexp(one.under, axis=0) for one in rounds]
         )
         weight = np.exp(log_weight - logsumexp(log_weight))
-        proposal = _refit(proposal, np.vstack([one.draws for one in rounds]), weight, blocks)
+        proposal = refit(proposal, np.vstack([one.draws for one in rounds]), weight, blocks)
     return proposal
 
 
@@ -237,7 +237,7 @@ def _ess(log_ratio: Floats) -> float:
     return kish_ess(log_ratio - logsumexp(log_ratio))
 
 
-def _refit(proposal: Proposal, y: Floats, weight: Floats, blocks: Ints) -> Proposal:
+def refit(proposal: Proposal, y: Floats, weight: Floats, blocks: Ints) -> Proposal:
     """Fit curves to weighted quantiles, then mean and scale matrix to what they straighten."""
     weight = np.minimum(weight, np.partition(weight, -_LARGEST_WEIGHTS)[-_LARGEST_WEIGHTS])
     weight = weight / weight.sum()

@@ -72,7 +72,8 @@ class Draws:
         Of them, for the pass over the scores; nothing after it depends on their number.
     method : str
         What ran: ``nuts`` (effects sampled), ``collapsed nuts``,
-        ``importance`` or ``conjugate`` (no scale to sample).
+        ``importance``, ``resample-move`` (short chains from importance draws)
+        or ``conjugate`` (no scale to sample).
     pareto_k, weighted_ess : float or None
         Of importance weights; None for Markov chains.
     """
