@@ -33,7 +33,8 @@ def choose_engine(name: str, family: str, integrate: bool = True) -> str:
         )
     if name not in ENGINES:
         raise UsageError(
-            f"there is no engine {name!r}", remedy=f"Choose auto, {' or '.join(ENGINES)}"
+            f"there is no engine {name!r}",
+            remedy=f"Choose auto, {', '.join(ENGINES[:-1])} or {ENGINES[-1]}",
         )
     return name
 

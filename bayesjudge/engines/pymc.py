@@ -67,8 +67,9 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
     sampler = choose_sampler()
     kept = [t for t in resolved.terms if settings.nested_effects or "generation" not in t.dims]
     names = ["intercept", *(f"{t.variable}_effect" for t in kept), *_names_of_scales(resolved)]
-    # PyMC draws its progress on stdout, where results go.
-    with contextlib.redirect_stdout(sys.stderr):
+    # PyMC draws its progress on stdout, where results go. A trajectory that flies off
+    # beyond all numbers is rejected as divergent, and counted: no news in the overflow.
+    with contextlib.redirect_stdout(sys.stderr), np.errstate(over="ignore", invalid="ignore"):
         tree = pm.sample(
             draws=settings.draws,
             tune=settings.tune,
