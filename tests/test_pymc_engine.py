@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError
 import numpy as np
 import pymc as pm
 import pytest
+import xarray as xr
 from arviz_stats.base import array_stats
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from scipy import stats
 import bayesjudge as bj
 from bayesjudge.engines import Settings, load_engine
 from bayesjudge.engines import pymc as engine
+from bayesjudge.engines.coordinates import scale_sites
 from bayesjudge.errors import ModelError, UsageError
 from bayesjudge.resolution import resolve
 from bayesjudge.scores import read_scores
@@ -248,6 +250,54 @@ def test_a_family_that_cannot_be_fitted_yet(monkeypatch):
     monkeypatch.setattr(engine, "_LIKELIHOODS", {"gaussian": engine._gaussian})
     with pytest.raises(ModelError, match=r"cannot fit family 'student_t' yet.*robust.*numpyro"):
         engine.effects_model(resolve(spec, SCORES))
+
+
+# From PyMC's draws to ours: draws of the prior stand in for the sampler's
+
+
+STATS = {
+    "nutpie": ("diverging", "n_steps", "mean_tree_accept", "logp", "energy"),
+    "pymc": ("diverging", "n_steps", "acceptance_rate", "lp", "energy"),
+}
+
+
+@pytest.mark.parametrize("named_by", SAMPLERS)
+@pytest.mark.parametrize(
+    "design", ["centred within blocks", "generation scales by scenario", "residual by judge"]
+)
+def test_draws_are_labelled_as_the_model_means_them(design, named_by, monkeypatch):
+    resolved = resolved_of(design)
+    settings = Settings(draws=6, tune=1, chains=1, nested_effects=True)
+    raw = {}
+
+    def prior_draws(*, model, **_):
+        with model:
+            tree = pm.sample_prior_predictive(
+                6, random_seed=1, compile_kwargs={"mode": "FAST_COMPILE"}
+            )
+        raw.update(tree["prior"].data_vars)
+        columns = enumerate(STATS[named_by])
+        stats = {k: (("chain", "draw"), np.full((1, 6), i)) for i, k in columns}
+        return xr.DataTree.from_dict(
+            {"posterior": tree["prior"].to_dataset(), "sample_stats": xr.Dataset(stats)}
+        )
+
+    monkeypatch.setattr(engine.pm, "sample", prior_draws)
+    draws = engine.sample(resolved, settings)
+    for term in resolved.terms:
+        sd = raw[f"{term.variable}_sd"].to_numpy()
+        np.testing.assert_array_equal(draws.scales[f"{term.variable}_sd"], sd)
+        by = np.zeros(term.n_levels, int) if term.by_codes is None else term.by_codes
+        own = sd.reshape(1, 6, -1)[..., by].reshape(1, 6, *term.shape)
+        z = raw[f"{term.variable}_z"].transpose("chain", "draw", *term.dims).to_numpy()
+        np.testing.assert_allclose(draws.effects[term.variable], own * z, rtol=1e-12)
+    expected = raw["sigma"] ** 2 + resolved.noise_floor**2
+    np.testing.assert_allclose(draws.scales["sigma"] ** 2, expected, rtol=1e-12)
+    np.testing.assert_array_equal(draws.intercept, raw["intercept"])
+    parts = {f"{s.name}_{p}" for s in scale_sites(resolved) if s.n_by for p in ("center", "spread")}
+    assert set(draws.hyper) == parts
+    assert all(draws.hyper[name].shape == (1, 6) for name in parts)
+    assert [int(draws.sample_stats[name][0, 0]) for name in STATS["pymc"]] == [0, 1, 2, 3, 4]
 
 
 # Where PyMC is missing
