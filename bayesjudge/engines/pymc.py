@@ -7,7 +7,7 @@ model takes far longer here than with the exact engine; this is its witness.
 
 With nutpie the chains run side by side in threads. PyMC's own sampler, where
 nutpie is missing, runs them in turn: its worker processes would be forked from a
-process in which JAX has threads, or start the caller's script again.
+process in which JAX may have threads, or start the caller's script again.
 """
 
 from __future__ import annotations
