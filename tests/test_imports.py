@@ -49,7 +49,11 @@ def test_nothing_heavy_is_loaded(code):
 
 @pytest.mark.parametrize(
     ("engine", "others"),
-    [("exact", ("pymc", "pytensor")), ("numpyro", ("pymc", "pytensor")), ("pymc", ("jax", "numpyro"))],
+    [
+        ("exact", ("pymc", "pytensor")),
+        ("numpyro", ("pymc", "pytensor")),
+        ("pymc", ("jax", "numpyro")),
+    ],
 )
 def test_an_engine_loads_no_other_library(engine, others):
     loaded = modules_after(f"import bayesjudge.engines.{engine}")

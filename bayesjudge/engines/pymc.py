@@ -67,9 +67,12 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
     sampler = choose_sampler()
     kept = [t for t in resolved.terms if settings.nested_effects or "generation" not in t.dims]
     names = ["intercept", *(f"{t.variable}_effect" for t in kept), *_names_of_scales(resolved)]
-    # PyMC draws its progress on stdout, where results go. A trajectory that flies off
-    # beyond all numbers is rejected as divergent, and counted: no news in the overflow.
-    with contextlib.redirect_stdout(sys.stderr), np.errstate(over="ignore", invalid="ignore"):
+    # PyMC draws its progress on stdout, where results go.
+    to_stderr = contextlib.redirect_stdout(sys.stderr)
+    # A trajectory that flies off beyond all numbers is rejected as divergent, and
+    # counted: no news in the overflow.
+    unheard = np.errstate(over="ignore", invalid="ignore")
+    with to_stderr if settings.progress else contextlib.nullcontext(), unheard:
         tree = pm.sample(
             draws=settings.draws,
             tune=settings.tune,
