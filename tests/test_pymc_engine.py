@@ -194,6 +194,15 @@ def test_settings_are_heeded_and_seeds_reproduce(tiny, sampler, monkeypatch, cap
     assert (first.scales["sigma"] >= tiny.noise_floor).all()
 
 
+def test_a_trajectory_beyond_all_numbers_makes_no_noise(monkeypatch):
+    flat = Term(("judge",), Scale(Prior("fixed", (1e6,))))
+    resolved = resolve(replace(TINY, terms=(TINY.terms[0], flat)), SCORES)
+    monkeypatch.setattr(engine, "choose_sampler", lambda: "pymc")
+    # NumPy's overflow there would be an error here, as every warning is.
+    draws = engine.sample(resolved, Settings(draws=50, tune=100, chains=2))
+    assert np.isfinite(draws.effects["judge"]).all()
+
+
 def version_or(found):
     def version(name):
         assert name == "nutpie"
