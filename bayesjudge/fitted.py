@@ -346,7 +346,7 @@ class Fit:
     def _draw_others(self, generations: bool) -> dict[str, Floats]:
         from bayesjudge.engines.integrating import other_effects
 
-        if self.metadata["method"] == "nuts":
+        if self.metadata["method"].startswith("nuts"):
             return {}
         posterior = self.posterior["posterior"]
         arrays = {

@@ -46,8 +46,9 @@ def fit(
         From :func:`bayesjudge.read_scores`.
     model : str, path or ModelSpec
         A shipped model's name, a TOML file, or a spec.
-    engine : {"auto", "exact", "numpyro"}
-        ``auto`` takes the exact engine for gaussian models.
+    engine : {"auto", "exact", "numpyro", "pymc"}
+        ``auto`` takes the exact engine for gaussian models. ``pymc`` needs the extra
+        of that name, samples every effect, and compiles for some 20 s first.
     priors : iterable of str
         Overrides such as ``"judge.scale=half_normal:0.5"``.
     unit, location : float, optional
@@ -59,7 +60,7 @@ def fit(
         Keep all effects in the posterior: of generations and of interactions
         with a random facet too, which are otherwise drawn when asked for.
     integrate : bool
-        False samples every effect (numpyro only; slow, for checks).
+        False samples every effect (numpyro; slow, for checks). pymc always does.
     progress : bool
         Progress bar on stderr.
 
@@ -74,7 +75,7 @@ def fit(
     ModelError
         Where the model or a prior is wrong.
     UsageError
-        Where a setting is out of range.
+        Where a setting is out of range, or the engine's extra is not installed.
     """
     if not isinstance(scores, Scores):
         raise UsageError(

@@ -47,6 +47,19 @@ def test_nothing_heavy_is_loaded(code):
     assert not loaded
 
 
+@pytest.mark.parametrize(
+    ("engine", "others"),
+    [
+        ("exact", ("pymc", "pytensor")),
+        ("numpyro", ("pymc", "pytensor")),
+        ("pymc", ("jax", "numpyro")),
+    ],
+)
+def test_an_engine_loads_no_other_library(engine, others):
+    loaded = modules_after(f"import bayesjudge.engines.{engine}")
+    assert not set(others) & set(loaded)
+
+
 def test_every_exported_name_is_there():
     modules_after("import bayesjudge as bj\nfor name in bj.__all__: assert getattr(bj, name)")
 

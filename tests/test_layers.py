@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import bayesjudge
+from bayesjudge.engines import ENGINES
 
 PACKAGE = Path(bayesjudge.__file__).parent
 
@@ -109,6 +110,12 @@ def test_no_circle_of_files():
     packages = {m for m, path in FILES.items() if path.name == "__init__.py"}
     edges = {m: {o for o in imports(m) if o != m and o not in packages} for m in FILES}
     assert not circle(edges)
+
+
+def test_no_engine_imports_another():
+    homes = {f"bayesjudge.engines.{name}" for name in ENGINES}
+    assert homes <= set(FILES)
+    assert not {home: found for home in homes if (found := imports(home) & homes)}
 
 
 def test_no_module_bears_the_name_of_an_exported_function():

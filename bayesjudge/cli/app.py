@@ -103,7 +103,7 @@ def rank(
         typer.Option("--prior", metavar="PRIOR", help="As judge.scale=half_normal:0.5."),
     ] = None,
     engine: Annotated[
-        str | None, typer.Option("--engine", help="auto, exact or numpyro (auto).")
+        str | None, typer.Option("--engine", help="auto, exact, numpyro or pymc (auto).")
     ] = None,
     draws: o.Draws = None,
     tune: o.Tune = None,

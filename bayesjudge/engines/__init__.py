@@ -7,7 +7,10 @@ import importlib
 from bayesjudge.engines.protocol import Draws, Engine, Settings
 from bayesjudge.errors import UsageError
 
-ENGINES = ("exact", "numpyro")
+ENGINES = ("exact", "numpyro", "pymc")
+
+# Engines that need an extra of the package.
+_EXTRAS = ("pymc",)
 
 __all__ = ["ENGINES", "Draws", "Engine", "Settings", "choose_engine", "load_engine"]
 
@@ -30,12 +33,29 @@ def choose_engine(name: str, family: str, integrate: bool = True) -> str:
         )
     if name not in ENGINES:
         raise UsageError(
-            f"there is no engine {name!r}", remedy=f"Choose auto, {' or '.join(ENGINES)}"
+            f"there is no engine {name!r}",
+            remedy=f"Choose auto, {', '.join(ENGINES[:-1])} or {ENGINES[-1]}",
         )
     return name
 
 
 def load_engine(name: str) -> Engine:
-    """Import an engine; JAX is loaded only here."""
-    engine: Engine = importlib.import_module(f"bayesjudge.engines.{name}").sample
+    """Import an engine; JAX or PyMC is loaded only here.
+
+    Raises
+    ------
+    UsageError
+        Where the engine's extra is not installed.
+    """
+    try:
+        module = importlib.import_module(f"bayesjudge.engines.{name}")
+    except ModuleNotFoundError as error:
+        if name not in _EXTRAS:
+            raise
+        raise UsageError(
+            f"the {name} engine needs a package that is not installed: {error.name}",
+            f"engine {name}",
+            f"Install bayesjudge[{name}], or use another engine",
+        ) from error
+    engine: Engine = module.sample
     return engine

@@ -71,7 +71,7 @@ class Draws:
     pass_seconds : float
         Of them, for the pass over the scores; nothing after it depends on their number.
     method : str
-        What ran: ``nuts`` (effects sampled), ``collapsed nuts``,
+        What ran: ``nuts`` or ``nuts by nutpie`` (effects sampled), ``collapsed nuts``,
         ``importance``, ``resample-move`` (short chains from importance draws)
         or ``conjugate`` (no scale to sample).
     pareto_k, weighted_ess : float or None

@@ -1,0 +1,255 @@
+"""NumPyro and PyMC have one log density, for every model that is shipped.
+
+Both are taken where their samplers walk, Jacobians included: each library's own
+map carries a point there. Orthonormal maps of effects that sum to zero add
+nothing, so the two may differ by one constant a table, and by no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytensor
+import pytest
+from numpyro import handlers
+from numpyro.distributions import biject_to, constraints
+from numpyro.infer.util import constrain_fn, potential_energy
+
+from bayesjudge.engines import numpyro as in_numpyro
+from bayesjudge.engines import pymc as in_pymc
+from bayesjudge.engines.coordinates import scale_sites
+from bayesjudge.resolution import resolve
+from bayesjudge.scores import read_scores
+from bayesjudge.spec import Prior, models_folder, read_model
+from tests.dense_twin import frame_of, resolved_of
+
+MODELS = sorted(path.stem for path in models_folder().glob("*.toml"))
+SIZES = {"backbone": 3, "scenario": 4, "judge": 3, "language": 2, "generation": 2}
+TABLES = {
+    "every term": (frame_of(**SIZES), {}),
+    "missing cells": (frame_of(drop=41, **SIZES), {}),
+    "user facets": (
+        frame_of(drop=5, backbone=3, scenario=3, judge=2, criterion=2, rubric=3),
+        {"facets": ["criterion"], "random": ["rubric"]},
+    ),
+}
+
+# Of log densities that change by millions: rounding leaves 2e-15, and the smallest
+# of the errors below makes 5e-4.
+TOLERANCE = 1e-12
+N_POINTS = 10
+
+
+@pytest.fixture(autouse=True)
+def _double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def table_of(spec, name):
+    """The named table with scores that the model's family takes, and its covariates."""
+    frame, options = TABLES[name]
+    frame = frame.reset_index(drop=True)
+    rng = np.random.default_rng(1)
+    for covariate in spec.covariates:
+        frame[covariate.column] = rng.normal(size=len(frame))
+    if spec.family == "bernoulli":
+        frame["score"] = (frame["score"] > 5).astype(int)
+    if spec.family == "cumulative":
+        frame["score"] = frame["score"].round().clip(3, 7).astype(int)
+        options = {**options, "scale": (3, 7)}
+    return resolve(spec, read_scores(frame, **options))
+
+
+def latent_sites(model, arguments):
+    """Return a NumPyro model's latent sites by name, for their supports and shapes."""
+    found = {}
+
+    def note():
+        found.update(handlers.trace(handlers.seed(model, 0)).get_trace(*arguments))
+        return 0
+
+    # Nothing is computed: only what is traced is wanted.
+    jax.eval_shape(note)
+    return {k: s for k, s in found.items() if s["type"] == "sample" and not s["is_observed"]}
+
+
+class Twins:
+    """One model on one table in both libraries."""
+
+    def __init__(self, resolved):
+        self.resolved = resolved
+        sites = scale_sites(resolved)
+        self.model, self.arguments = in_numpyro.effects_model, (sites, resolved.terms, resolved)
+        self.latent = latent_sites(self.model, self.arguments)
+        self.shapes = {
+            name: biject_to(site["fn"].support).inverse_shape(np.shape(site["value"]))
+            for name, site in self.latent.items()
+        }
+        self.density = jax.jit(
+            lambda p: (
+                constrain_fn(self.model, self.arguments, {}, p),
+                -potential_energy(self.model, self.arguments, {}, p),
+            )
+        )
+        self.compare_with(in_pymc.effects_model(resolved))
+
+    def compare_with(self, model):
+        """Take a PyMC model, with its map from values of variables to coordinates."""
+        self.pymc = model
+        inputs, outputs, names = [], [], []
+        for rv in self.pymc.free_RVs:
+            value = rv.type(f"{rv.name}_value")
+            transform = self.pymc.rvs_to_transforms[rv]
+            inputs.append(value)
+            outputs.append(
+                transform.forward(value, *rv.owner.inputs) if transform is not None else value
+            )
+            names.append((rv.name, self.pymc.rvs_to_values[rv].name))
+        self.values_of = pytensor.function(inputs, outputs, mode="FAST_COMPILE")
+        self.names = names
+
+    def points(self, seed=0):
+        """Ten points of NumPyro's sampler, scales over orders of magnitude."""
+        rng = np.random.default_rng(seed)
+        for _ in range(N_POINTS):
+            point = {}
+            for name, shape in self.shapes.items():
+                z = rng.normal(size=shape)
+                if self.latent[name]["fn"].support is constraints.positive:
+                    # A spread of many would put scales by a facet beyond all numbers.
+                    low, high = (-2, 0) if name.endswith("_spread") else (-2, 1)
+                    z = np.log(10.0) * rng.uniform(low, high, shape)
+                elif name == "intercept":
+                    z = self.resolved.location + 2 * self.resolved.unit * z
+                point[name] = jnp.asarray(z)
+            yield point
+
+    def in_pymc(self, values):
+        """Values of variables in the coordinates of PyMC's sampler."""
+        found = self.values_of(*(np.asarray(values[name], float) for name, _ in self.names))
+        return {value: x for (_, value), x in zip(self.names, found, strict=True)}
+
+    def gaps(self, jacobian=True):
+        """PyMC's log density less NumPyro's at each point, and NumPyro's, from the first."""
+        # Not summed: the mode that compiles fast adds up no more than 32 terms.
+        density = self.pymc.compile_logp(jacobian=jacobian, sum=False, mode="FAST_COMPILE")
+        values, ours = zip(*map(self.density, self.points()), strict=True)
+        theirs = np.array([sum(map(np.sum, density(self.in_pymc(v)))) for v in values])
+        ours = np.array(ours)
+        gap = theirs - ours
+        return gap - gap[0], ours - ours[0]
+
+
+def largest_gap(twins, **options):
+    """The largest difference of differences, relative to the densities' own."""
+    gap, change = twins.gaps(**options)
+    assert np.isfinite(gap).all()
+    assert np.ptp(change) > 1
+    return np.max(np.abs(gap) / np.maximum(np.abs(change), 1.0))
+
+
+def assert_parity(twins):
+    assert {name for name, _ in twins.names} == set(twins.latent)
+    inside = twins.in_pymc(twins.density(next(twins.points()))[0])
+    for (name, value), rv in zip(twins.names, twins.pymc.free_RVs, strict=True):
+        assert np.shape(twins.latent[name]["value"]) == tuple(rv.shape.eval()), name
+        assert np.shape(inside[value]) == twins.shapes[name], name
+    assert largest_gap(twins) < TOLERANCE
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("model", MODELS)
+def test_both_libraries_have_one_density(model, table):
+    spec = read_model(model)
+    resolved = table_of(spec, table)
+    if table == "every term":
+        assert not resolved.dropped
+    if table == "user facets":
+        assert {"criterion", "rubric"} <= {t.name for t in resolved.terms}
+    assert_parity(Twins(resolved))
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        "centred within blocks",
+        "generation scales by scenario",
+        "generations and more random judges than scenarios",
+        "residual by judge",
+    ],
+)
+def test_one_density_where_scales_and_centring_are_out_of_the_ordinary(design):
+    assert_parity(Twins(resolved_of(design)))
+
+
+def test_one_density_with_fixed_and_flat_scales():
+    spec = read_model("crossed")
+    prior = {
+        "judge": Prior("fixed", (0.3,)),
+        "scenario": Prior("lognormal", (-1.0, 0.7)),
+        "backbone:judge": Prior("fixed", (3.0,)),
+    }
+    terms = tuple(
+        replace(t, scale=replace(t.scale, center=prior.get(t.name, t.scale.center)))
+        for t in spec.terms
+    )
+    residual = replace(spec.residual, spread=Prior("fixed", (0.4,)))
+    resolved = table_of(replace(spec, name="fixed", terms=terms, residual=residual), "every term")
+    twins = Twins(resolved)
+    assert "judge_sd" not in twins.latent
+    assert "sigma_spread" not in twins.latent
+    assert_parity(twins)
+
+
+# Wrong on purpose: what parity has to catch
+
+
+@pytest.fixture(scope="module")
+def crossed():
+    with jax.enable_x64(True):
+        return Twins(table_of(read_model("crossed"), "missing cells"))
+
+
+def test_a_missing_jacobian_is_caught(crossed):
+    crossed.compare_with(in_pymc.effects_model(crossed.resolved))
+    assert largest_gap(crossed) < TOLERANCE
+    assert largest_gap(crossed, jacobian=False) > 1e3 * TOLERANCE
+
+
+def test_a_prior_of_another_width_is_caught(crossed, monkeypatch):
+    right = in_pymc._sample_prior
+
+    def wider(name, prior, unit):
+        return right(name, prior, unit * 1.01 if name == "judge_sd" else unit)
+
+    monkeypatch.setattr(in_pymc, "_sample_prior", wider)
+    crossed.compare_with(in_pymc.effects_model(crossed.resolved))
+    assert largest_gap(crossed) > 1e3 * TOLERANCE
+
+
+def test_a_missing_floor_of_the_residual_is_caught(crossed, monkeypatch):
+    monkeypatch.setattr(in_pymc, "floored", lambda sigma, _: sigma**2)
+    crossed.compare_with(in_pymc.effects_model(crossed.resolved))
+    assert largest_gap(crossed) > 1e3 * TOLERANCE
+
+
+def test_effects_on_the_wrong_scores_are_caught(crossed):
+    first, *others = crossed.resolved.terms
+    moved = replace(first, codes=(first.codes + 1) % first.n_levels)
+    wrong = replace(crossed.resolved, terms=(moved, *others))
+    crossed.compare_with(in_pymc.effects_model(wrong))
+    assert largest_gap(crossed) > 1e3 * TOLERANCE
+
+
+def test_effects_that_are_not_centred_are_caught(crossed):
+    first, *others = crossed.resolved.terms
+    free = replace(first, centred=(False,) * len(first.shape))
+    crossed.compare_with(in_pymc.effects_model(replace(crossed.resolved, terms=(free, *others))))
+    # Where the effects do sum to zero the densities differ by a constant even so.
+    assert largest_gap(crossed) < TOLERANCE
+    with pytest.raises(AssertionError, match=f"{first.variable}_z"):
+        assert_parity(crossed)
