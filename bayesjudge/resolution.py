@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError, ModelError
+from bayesjudge.response import categories_of
 from bayesjudge.scores.identification import Pattern, Unidentified, identify
 from bayesjudge.scores.nesting import GENERATION_OF, nested_generation
 from bayesjudge.scores.table import CANONICAL_FACETS, Facet, Scores
@@ -23,6 +24,9 @@ NOISE_FLOOR = 1e-3
 
 # Variances of smaller units, or of larger ones than its inverse, are no numbers.
 _SMALLEST_UNIT = 1e-100
+
+# Half-normal width of scales on a latent scale (STATISTICS section 2).
+LATENT_WIDTH = 1.5
 
 # A facet with fewer levels says little about the population it came from.
 FEW_LEVELS = 5
@@ -70,6 +74,48 @@ class ResolvedTerm:
         return int(np.prod(self.shape))
 
 
+@dataclass(frozen=True, eq=False)
+class ResolvedCovariate:
+    """A covariate on this table.
+
+    Attributes
+    ----------
+    name : str
+    values : (N,) float array
+        Centred at ``mean`` and divided by ``sd``.
+    mean, sd : float
+        Over the scores of the table, in the column's own unit.
+    prior : Prior
+        Of the slope, in units of u for one sd.
+    """
+
+    name: str
+    values: NDArray[np.float64]
+    mean: float
+    sd: float
+    prior: Prior
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedThresholds:
+    """Cutpoints of a cumulative model that a facet's levels space in their own ways.
+
+    Attributes
+    ----------
+    by : str
+    labels : tuple of str
+    codes : (N,) int array
+        Level of each score.
+    deviation : Prior
+        Of the sd of the logs of distances.
+    """
+
+    by: str
+    labels: tuple[str, ...]
+    codes: NDArray[np.int64]
+    deviation: Prior
+
+
 @dataclass(frozen=True)
 class Dropped:
     """A term of the model that this table cannot carry, and why."""
@@ -87,7 +133,8 @@ class Resolved:
     spec : ModelSpec
     score : (N,) float array
     terms : tuple of ResolvedTerm
-    residual : Scale
+    residual : Scale or None
+        None for a model without a residual scale.
     residual_by : (N,) int array or None
         Level of ``residual.by`` of each score; None for one common sd.
     residual_labels : tuple of str
@@ -100,12 +147,17 @@ class Resolved:
         Which facets were treated as what.
     labels : tuple of (dim, labels)
         Coordinates of every dim in ``terms``.
+    categories : tuple of int
+        Values that a score of a latent family can take, rising; else empty.
+    thresholds : ResolvedThresholds or None
+        None where all scores share their cutpoints, or there are none.
+    covariates : tuple of ResolvedCovariate
     """
 
     spec: ModelSpec
     score: NDArray[np.float64]
     terms: tuple[ResolvedTerm, ...]
-    residual: Scale
+    residual: Scale | None
     residual_by: NDArray[np.int64] | None
     residual_labels: tuple[str, ...]
     unit: float
@@ -115,6 +167,14 @@ class Resolved:
     panel: tuple[str, ...]
     random: tuple[str, ...]
     labels: tuple[tuple[str, tuple[str, ...]], ...]
+    categories: tuple[int, ...] = ()
+    thresholds: ResolvedThresholds | None = None
+    covariates: tuple[ResolvedCovariate, ...] = ()
+
+    @property
+    def residual_facet(self) -> str | None:
+        """The facet that the residual scale is by, if any."""
+        return None if self.residual is None else self.residual.by
 
     @property
     def noise_floor(self) -> float:
@@ -196,7 +256,8 @@ def resolve(
     spec : ModelSpec
     scores : Scores
     unit, location : float, optional
-        Override u and c; calibration studies pass constants.
+        Override u and c; calibration studies pass constants. The latent scale
+        of verdicts and categories has the unit 1 and the location 0.
 
     Returns
     -------
@@ -207,23 +268,26 @@ def resolve(
     Raises
     ------
     DataError
-        Where backbone effects cannot be told from the residual.
+        Where backbone effects cannot be told from the residual, a score is none
+        that the family takes, or a covariate is missing.
     ModelError
         Where a scale is ``by`` a facet that the term or table does not have,
         or the unit is not positive and finite.
     """
-    if unit is None:
-        unit = response_unit(scores.score, scores.scale)
+    unit, location = _unit_and_location(spec, scores, unit, location)
     if not _SMALLEST_UNIT < unit < 1 / _SMALLEST_UNIT:
         raise ModelError(
             f"the unit is {unit!r}",
             remedy="It must be positive and finite, and so its square: rescale the scores",
         )
-    if location is None:
-        location = response_location(scores.score, scores.scale, unit)
     if not math.isfinite(location):
         raise ModelError(f"the location is {location!r}", remedy="It must be finite")
     facets = _facets_with_nesting(scores)
+    categories = (
+        categories_of(spec.family, scores.score, scores.scale, scores.source)
+        if spec.is_latent
+        else ()
+    )
     candidates: list[ResolvedTerm] = []
     dropped: list[Dropped] = []
     for term in (*spec.terms, *_terms_of_user_facets(spec, scores)):
@@ -232,6 +296,12 @@ def resolve(
             dropped.append(Dropped(":".join(_dims(term, facets)), reason))
         else:
             candidates.append(_resolve_term(term, facets))
+    # The residual stands among the patterns of a verdict's or a category's model
+    # too. Its variance on the latent scale is fixed by convention, not known: an
+    # effect for every score adds to it, and all others with the cutpoints stretch
+    # to match (exactly so for probit; for logit but for the shape of the sum). So
+    # what cannot be told from the residual of a gaussian model cannot be told from
+    # that of these, and terms of whole cells need replicated cells all the same.
     kept, lost = identify(
         (*(_pattern(t) for t in candidates), _residual_pattern(len(scores))),
         frozenset({"backbone", RESIDUAL}),
@@ -246,7 +316,13 @@ def resolve(
     dropped += [Dropped(u.name, _confounded(u)) for u in lost]
     terms = tuple(t for t in candidates if t.name in kept)
     residual, residual_by, residual_labels = _resolve_residual(spec, facets)
-    used = {name for term in terms for name in (*term.dims, term.scale.by)} | {residual.by}
+    thresholds, no_thresholds = _resolve_thresholds(spec, facets, categories)
+    dropped += no_thresholds
+    if spec.is_latent:
+        _check_scales_by(terms, facets)
+    residual_facet = None if residual is None else residual.by
+    used = {name for term in terms for name in (*term.dims, term.scale.by)} | {residual_facet}
+    used |= {thresholds.by} if thresholds is not None else set()
     by_role = {f.name: f.role for f in scores.facets}
     return Resolved(
         spec=spec,
@@ -258,10 +334,13 @@ def resolve(
         unit=unit,
         location=location,
         dropped=tuple(dropped),
-        notes=_notes(terms, facets),
+        notes=(*_notes(terms, facets), *_family_notes(spec, scores, categories)),
         panel=tuple(n for n, role in by_role.items() if role == "panel" and n in used),
         random=tuple(n for n, role in by_role.items() if role == "random" and n in used),
         labels=tuple((n, facets[n].levels) for n in facets if n in used),
+        categories=categories,
+        thresholds=thresholds,
+        covariates=tuple(_resolve_covariate(c.column, c.prior, scores) for c in spec.covariates),
     )
 
 
@@ -292,14 +371,98 @@ def _facets_with_nesting(scores: Scores) -> dict[str, Facet]:
     return facets
 
 
+def _unit_and_location(
+    spec: ModelSpec, scores: Scores, unit: float | None, location: float | None
+) -> tuple[float, float]:
+    if not spec.is_latent:
+        if unit is None:
+            unit = response_unit(scores.score, scores.scale)
+        if location is None and _SMALLEST_UNIT < unit < 1 / _SMALLEST_UNIT:
+            location = response_location(scores.score, scores.scale, unit)
+        return unit, 0.0 if location is None else location
+    if unit not in (None, 1.0) or location not in (None, 0.0):
+        raise ModelError(
+            f"the effects of family {spec.family!r} are in units of its link",
+            f"unit {unit}, location {location}",
+            "Leave unit and location out; change priors with --prior",
+        )
+    return 1.0, 0.0
+
+
+def _resolve_covariate(name: str, prior: Prior, scores: Scores) -> ResolvedCovariate:
+    values = scores.covariate(name)
+    mean, sd = float(np.mean(values)), float(np.std(values))
+    # Of equal values nothing can be learnt; what rounding leaves of them is no sd.
+    if sd <= 1e-12 * max(abs(mean), 1.0) or not math.isfinite(sd):
+        raise DataError(
+            f"the covariate {name!r} does not vary",
+            scores.source,
+            "Use a model without it",
+        )
+    return ResolvedCovariate(name, (values - mean) / sd, mean, sd, prior)
+
+
+def _resolve_thresholds(
+    spec: ModelSpec, facets: dict[str, Facet], categories: tuple[int, ...]
+) -> tuple[ResolvedThresholds | None, list[Dropped]]:
+    given = spec.thresholds
+    if given is None or given.by is None or given.deviation is None:
+        return None, []
+    facet = facets.get(given.by)
+    reason = ""
+    if facet is None:
+        reason = f"the table has no {given.by}"
+    elif facet.n_levels == 1:
+        reason = f"{given.by} has one level"
+    elif len(categories) < 3:
+        reason = "one cutpoint has no distance to another"
+    if reason or facet is None:
+        return None, [Dropped(f"thresholds by {given.by}", reason)]
+    if facet.role == "random" or facet.name == "backbone":
+        raise ModelError(
+            f"thresholds are by {given.by!r}, which is {facet.role} here",
+            f"model {spec.name}",
+            "They can be by a panel facet other than backbone; use ordinal for shared thresholds",
+        )
+    return ResolvedThresholds(given.by, facet.levels, facet.codes, given.deviation), []
+
+
+def _check_scales_by(terms: tuple[ResolvedTerm, ...], facets: dict[str, Facet]) -> None:
+    """Refuse scales by a random facet: a new level's scale has no expected score yet."""
+    for term in terms:
+        by = term.scale.by
+        if by is not None and facets[by].role == "random":
+            raise ModelError(
+                f"the scale of {term.name!r} is by {by!r}, which is random",
+                remedy="With verdicts and categories scales can be by panel facets only",
+            )
+
+
+def _family_notes(
+    spec: ModelSpec, scores: Scores, categories: tuple[int, ...]
+) -> tuple[str, ...]:
+    if spec.family == "student_t":
+        return ("the residual of variance components is the squared scale of Student's t",)
+    if not spec.is_latent:
+        return ()
+    lines = [f"effects and variance components are on the latent scale, in {spec.link}s"]
+    if spec.family == "cumulative" and scores.scale is None:
+        lines.append(
+            f"categories are {categories[0]} to {categories[-1]}, the scores that occur: "
+            "--scale says what they can be"
+        )
+    return tuple(lines)
+
+
 def _terms_of_user_facets(spec: ModelSpec, scores: Scores) -> tuple[Term, ...]:
     terms: list[Term] = []
     named = {name for term in spec.terms for name in term.facets}
     for facet in scores.facets:
         if facet.name in CANONICAL_FACETS or facet.name in named:
             continue
-        width = 0.5 if facet.role == "panel" else 1.0
-        terms.append(Term((facet.name,), Scale(Prior("half_normal", (1.0,)))))
+        main = LATENT_WIDTH if spec.is_latent else 1.0
+        width = main / 2 if facet.role == "panel" and not spec.is_latent else main
+        terms.append(Term((facet.name,), Scale(Prior("half_normal", (main,)))))
         terms.append(Term(("backbone", facet.name), Scale(Prior("half_normal", (width,)))))
     return tuple(terms)
 
@@ -365,9 +528,9 @@ def _by_codes(
 
 def _resolve_residual(
     spec: ModelSpec, facets: dict[str, Facet]
-) -> tuple[Scale, NDArray[np.int64] | None, tuple[str, ...]]:
+) -> tuple[Scale | None, NDArray[np.int64] | None, tuple[str, ...]]:
     if spec.residual is None:
-        raise ModelError(f"family {spec.family!r} has no residual scale to resolve")
+        return None, None, ()
     by = spec.residual.by
     if by is None:
         return spec.residual, None, ()
