@@ -40,6 +40,9 @@ def fit(
 ) -> Fit:
     """Fit a crossed random-effects model to scores.
 
+    Gaussian models integrate their effects out; for verdicts, categories,
+    Student's t and covariates every effect is sampled with NUTS.
+
     Parameters
     ----------
     scores : Scores
@@ -47,12 +50,13 @@ def fit(
     model : str, path or ModelSpec
         A shipped model's name, a TOML file, or a spec.
     engine : {"auto", "exact", "numpyro"}
-        ``auto`` takes the exact engine for gaussian models.
+        ``auto`` takes the exact engine for gaussian models without covariates.
     priors : iterable of str
         Overrides such as ``"judge.scale=half_normal:0.5"``.
     unit, location : float, optional
         u and c of the priors, in the unit of the scores; by default from the
-        scale, else from the data's sd and mean.
+        scale, else from the data's sd and mean. Not for verdicts and categories,
+        whose effects are in units of the link.
     draws, tune, chains, target_accept, random_seed
         Sampling; ``draws`` are kept from each of ``chains``.
     nested_effects : bool
@@ -70,7 +74,8 @@ def fit(
     Raises
     ------
     DataError
-        Where the table cannot tell the backbones apart from noise.
+        Where the table cannot tell the backbones apart from noise, a score is
+        none that the family takes, or a covariate was not read.
     ModelError
         Where the model or a prior is wrong.
     UsageError
@@ -94,7 +99,7 @@ def fit(
         integrate=integrate,
         progress=progress,
     )
-    name = choose_engine(engine, spec.family, integrate)
+    name = choose_engine(engine, spec.family, integrate, bool(spec.covariates))
     resolved = resolve(spec, scores, unit, location)
     drawn = load_engine(name)(resolved, settings)
     tree = posterior_tree(resolved, drawn)

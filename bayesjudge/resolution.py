@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError, ModelError
+from bayesjudge.families import (
+    Dropped,
+    ResolvedCovariate,
+    ResolvedThresholds,
+    family_notes,
+    resolve_covariate,
+    resolve_thresholds,
+    response_location,
+    response_unit,
+    unit_and_location,
+)
 from bayesjudge.response import categories_of
 from bayesjudge.scores.identification import Pattern, Unidentified, identify
 from bayesjudge.scores.nesting import GENERATION_OF, nested_generation
 from bayesjudge.scores.table import CANONICAL_FACETS, Facet, Scores
 from bayesjudge.spec import ModelSpec, Prior, Scale, Term
+
+__all__ = [
+    "NOISE_FLOOR",
+    "RESIDUAL",
+    "Dropped",
+    "Resolved",
+    "ResolvedTerm",
+    "canonical_order",
+    "resolve",
+    "response_location",
+    "response_unit",
+]
 
 RESIDUAL = "residual"
 
@@ -21,9 +43,6 @@ RESIDUAL = "residual"
 # residual sd from below: scores without any residual (all equal, or one
 # backbone at the ceiling) would otherwise make the posterior improper.
 NOISE_FLOOR = 1e-3
-
-# Variances of smaller units, or of larger ones than its inverse, are no numbers.
-_SMALLEST_UNIT = 1e-100
 
 # Half-normal width of scales on a latent scale (STATISTICS section 2).
 LATENT_WIDTH = 1.5
@@ -72,56 +91,6 @@ class ResolvedTerm:
     def n_levels(self) -> int:
         """Number of flat levels."""
         return int(np.prod(self.shape))
-
-
-@dataclass(frozen=True, eq=False)
-class ResolvedCovariate:
-    """A covariate on this table.
-
-    Attributes
-    ----------
-    name : str
-    values : (N,) float array
-        Centred at ``mean`` and divided by ``sd``.
-    mean, sd : float
-        Over the scores of the table, in the column's own unit.
-    prior : Prior
-        Of the slope, in units of u for one sd.
-    """
-
-    name: str
-    values: NDArray[np.float64]
-    mean: float
-    sd: float
-    prior: Prior
-
-
-@dataclass(frozen=True, eq=False)
-class ResolvedThresholds:
-    """Cutpoints of a cumulative model that a facet's levels space in their own ways.
-
-    Attributes
-    ----------
-    by : str
-    labels : tuple of str
-    codes : (N,) int array
-        Level of each score.
-    deviation : Prior
-        Of the sd of the logs of distances.
-    """
-
-    by: str
-    labels: tuple[str, ...]
-    codes: NDArray[np.int64]
-    deviation: Prior
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """A term of the model that this table cannot carry, and why."""
-
-    name: str
-    reason: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +146,19 @@ class Resolved:
         return None if self.residual is None else self.residual.by
 
     @property
+    def residual_scale(self) -> Scale:
+        """Prior of the residual sd.
+
+        Raises
+        ------
+        ModelError
+            For a model without a residual scale.
+        """
+        if self.residual is None:
+            raise ModelError(f"family {self.spec.family!r} has no residual scale")
+        return self.residual
+
+    @property
     def noise_floor(self) -> float:
         """Smallest residual sd, in the unit of the scores."""
         return NOISE_FLOOR * self.unit
@@ -215,34 +197,6 @@ class Resolved:
         )
 
 
-def response_unit(score: NDArray[np.float64], scale: tuple[float, float] | None) -> float:
-    """Return u: a quarter of the scale, else the sd to one significant digit."""
-    if scale is not None:
-        return (scale[1] - scale[0]) / 4
-    largest = float(np.max(np.abs(score)))
-    if score.size < 2 or largest == 0.0:
-        return 1.0
-    # Of scores near one, so that squares are numbers whatever their size.
-    relative = float(np.std(score / largest, ddof=1))
-    if relative <= 1e-12:
-        return 1.0
-    sd = relative * largest
-    return _round_to(sd, _leading_digit(sd))
-
-
-def response_location(
-    score: NDArray[np.float64], scale: tuple[float, float] | None, unit: float
-) -> float:
-    """Return c: the middle of the scale, else the mean rounded to the unit's digit.
-
-    The digit is that of the unit and not of the mean itself: a mean of 1234.5
-    with an sd of 1 would otherwise be rounded to 1000, 117 prior sds away.
-    """
-    if scale is not None:
-        return (scale[0] + scale[1]) / 2
-    return _round_to(float(np.mean(score)), _leading_digit(unit))
-
-
 def resolve(
     spec: ModelSpec,
     scores: Scores,
@@ -274,14 +228,7 @@ def resolve(
         Where a scale is ``by`` a facet that the term or table does not have,
         or the unit is not positive and finite.
     """
-    unit, location = _unit_and_location(spec, scores, unit, location)
-    if not _SMALLEST_UNIT < unit < 1 / _SMALLEST_UNIT:
-        raise ModelError(
-            f"the unit is {unit!r}",
-            remedy="It must be positive and finite, and so its square: rescale the scores",
-        )
-    if not math.isfinite(location):
-        raise ModelError(f"the location is {location!r}", remedy="It must be finite")
+    unit, location = unit_and_location(spec, scores, unit, location)
     facets = _facets_with_nesting(scores)
     categories = (
         categories_of(spec.family, scores.score, scores.scale, scores.source)
@@ -316,7 +263,7 @@ def resolve(
     dropped += [Dropped(u.name, _confounded(u)) for u in lost]
     terms = tuple(t for t in candidates if t.name in kept)
     residual, residual_by, residual_labels = _resolve_residual(spec, facets)
-    thresholds, no_thresholds = _resolve_thresholds(spec, facets, categories)
+    thresholds, no_thresholds = resolve_thresholds(spec, facets, categories)
     dropped += no_thresholds
     if spec.is_latent:
         _check_scales_by(terms, facets)
@@ -334,13 +281,13 @@ def resolve(
         unit=unit,
         location=location,
         dropped=tuple(dropped),
-        notes=(*_notes(terms, facets), *_family_notes(spec, scores, categories)),
+        notes=(*_notes(terms, facets), *family_notes(spec, scores, categories)),
         panel=tuple(n for n, role in by_role.items() if role == "panel" and n in used),
         random=tuple(n for n, role in by_role.items() if role == "random" and n in used),
         labels=tuple((n, facets[n].levels) for n in facets if n in used),
         categories=categories,
         thresholds=thresholds,
-        covariates=tuple(_resolve_covariate(c.column, c.prior, scores) for c in spec.covariates),
+        covariates=tuple(resolve_covariate(c.column, c.prior, scores) for c in spec.covariates),
     )
 
 
@@ -348,14 +295,6 @@ def canonical_order(facets: tuple[str, ...], users: tuple[str, ...]) -> tuple[st
     """Sort facet names: backbone, judge, language, scenario, generation, the user's."""
     order = (*CANONICAL_FACETS, *users)
     return tuple(sorted(facets, key=lambda f: order.index(f) if f in order else len(order)))
-
-
-def _round_to(value: float, digit: int) -> float:
-    return float(round(value, -digit))
-
-
-def _leading_digit(value: float) -> int:
-    return math.floor(math.log10(value))
 
 
 def _facets_with_nesting(scores: Scores) -> dict[str, Facet]:
@@ -371,62 +310,6 @@ def _facets_with_nesting(scores: Scores) -> dict[str, Facet]:
     return facets
 
 
-def _unit_and_location(
-    spec: ModelSpec, scores: Scores, unit: float | None, location: float | None
-) -> tuple[float, float]:
-    if not spec.is_latent:
-        if unit is None:
-            unit = response_unit(scores.score, scores.scale)
-        if location is None and _SMALLEST_UNIT < unit < 1 / _SMALLEST_UNIT:
-            location = response_location(scores.score, scores.scale, unit)
-        return unit, 0.0 if location is None else location
-    if unit not in (None, 1.0) or location not in (None, 0.0):
-        raise ModelError(
-            f"the effects of family {spec.family!r} are in units of its link",
-            f"unit {unit}, location {location}",
-            "Leave unit and location out; change priors with --prior",
-        )
-    return 1.0, 0.0
-
-
-def _resolve_covariate(name: str, prior: Prior, scores: Scores) -> ResolvedCovariate:
-    values = scores.covariate(name)
-    mean, sd = float(np.mean(values)), float(np.std(values))
-    # Of equal values nothing can be learnt; what rounding leaves of them is no sd.
-    if sd <= 1e-12 * max(abs(mean), 1.0) or not math.isfinite(sd):
-        raise DataError(
-            f"the covariate {name!r} does not vary",
-            scores.source,
-            "Use a model without it",
-        )
-    return ResolvedCovariate(name, (values - mean) / sd, mean, sd, prior)
-
-
-def _resolve_thresholds(
-    spec: ModelSpec, facets: dict[str, Facet], categories: tuple[int, ...]
-) -> tuple[ResolvedThresholds | None, list[Dropped]]:
-    given = spec.thresholds
-    if given is None or given.by is None or given.deviation is None:
-        return None, []
-    facet = facets.get(given.by)
-    reason = ""
-    if facet is None:
-        reason = f"the table has no {given.by}"
-    elif facet.n_levels == 1:
-        reason = f"{given.by} has one level"
-    elif len(categories) < 3:
-        reason = "one cutpoint has no distance to another"
-    if reason or facet is None:
-        return None, [Dropped(f"thresholds by {given.by}", reason)]
-    if facet.role == "random" or facet.name == "backbone":
-        raise ModelError(
-            f"thresholds are by {given.by!r}, which is {facet.role} here",
-            f"model {spec.name}",
-            "They can be by a panel facet other than backbone; use ordinal for shared thresholds",
-        )
-    return ResolvedThresholds(given.by, facet.levels, facet.codes, given.deviation), []
-
-
 def _check_scales_by(terms: tuple[ResolvedTerm, ...], facets: dict[str, Facet]) -> None:
     """Refuse scales by a random facet: a new level's scale has no expected score yet."""
     for term in terms:
@@ -436,22 +319,6 @@ def _check_scales_by(terms: tuple[ResolvedTerm, ...], facets: dict[str, Facet]) 
                 f"the scale of {term.name!r} is by {by!r}, which is random",
                 remedy="With verdicts and categories scales can be by panel facets only",
             )
-
-
-def _family_notes(
-    spec: ModelSpec, scores: Scores, categories: tuple[int, ...]
-) -> tuple[str, ...]:
-    if spec.family == "student_t":
-        return ("the residual of variance components is the squared scale of Student's t",)
-    if not spec.is_latent:
-        return ()
-    lines = [f"effects and variance components are on the latent scale, in {spec.link}s"]
-    if spec.family == "cumulative" and scores.scale is None:
-        lines.append(
-            f"categories are {categories[0]} to {categories[-1]}, the scores that occur: "
-            "--scale says what they can be"
-        )
-    return tuple(lines)
 
 
 def _terms_of_user_facets(spec: ModelSpec, scores: Scores) -> tuple[Term, ...]:

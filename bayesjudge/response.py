@@ -82,9 +82,7 @@ _USE_ORDINAL = "A bernoulli model takes verdicts: use ordinal or crossed for oth
 _USE_CROSSED = "A cumulative model takes categories: use crossed, or round the scores yourself"
 
 
-def _refuse(
-    score: Floats, wrong: NDArray[np.bool_], what: str, where: str, remedy: str
-) -> None:
+def _refuse(score: Floats, wrong: NDArray[np.bool_], what: str, where: str, remedy: str) -> None:
     if wrong.any():
         values = np.unique(score[wrong])
         shown = ", ".join(f"{v:g}" for v in values[:5]) + (", ..." if values.size > 5 else "")
@@ -133,9 +131,7 @@ def cutpoints_from_stops(x: Floats, link: str) -> Floats:
     log_below = _log_one_minus(log_above)
     if link == "logit":
         return np.asarray(log_below - log_above)
-    return np.asarray(
-        np.where(log_below < log_above, ndtri_exp(log_below), -ndtri_exp(log_above))
-    )
+    return np.asarray(np.where(log_below < log_above, ndtri_exp(log_below), -ndtri_exp(log_above)))
 
 
 def _log_one_minus(log_p: Floats) -> Floats:

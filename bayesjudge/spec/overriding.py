@@ -70,9 +70,7 @@ def override_prior(spec: ModelSpec, text: str) -> ModelSpec:
     return replace(spec, terms=terms, overrides=overrides)
 
 
-def _override_other(
-    spec: ModelSpec, parts: list[str], text: str, where: str
-) -> ModelSpec | None:
+def _override_other(spec: ModelSpec, parts: list[str], text: str, where: str) -> ModelSpec | None:
     """Replace a prior that only some models have; None where the name is not one of those."""
     if parts == ["degrees_of_freedom"] and spec.degrees_of_freedom is not None:
         prior = _prior_from_text(text, DEGREES_PRIORS, where)
@@ -85,9 +83,7 @@ def _override_other(
         named = [c for c in spec.covariates if c.column == parts[0]]
         if named:
             prior = _prior_from_text(text, LOCATION_PRIORS, where)
-            changed = tuple(
-                replace(c, prior=prior) if c in named else c for c in spec.covariates
-            )
+            changed = tuple(replace(c, prior=prior) if c in named else c for c in spec.covariates)
             return replace(spec, covariates=changed)
     return None
 

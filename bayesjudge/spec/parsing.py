@@ -186,7 +186,7 @@ def parse_prior(data: Any, allowed: Mapping[str, int], where: str, key: str) -> 
 
 
 def _parse_covariates(data: Any, where: str) -> tuple[Covariate, ...]:
-    covariates = []
+    covariates: list[Covariate] = []
     for i, item in enumerate(_array(data, where, "covariate")):
         key = f"covariate {i + 1}"
         table = _table(item, where, key)
