@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError, ModelError
+from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Facet, Scores
 from bayesjudge.spec import ModelSpec, Prior
 
@@ -192,6 +193,23 @@ def family_notes(spec: ModelSpec, scores: Scores, categories: tuple[int, ...]) -
             "--scale says what they can be"
         )
     return tuple(lines)
+
+
+def prior_findings(spec: ModelSpec, scores: Scores) -> tuple[Problem, ...]:
+    """Warn where all verdicts, or all categories, are one: the rest is the prior's."""
+    seen = np.unique(scores.score)
+    if not spec.is_latent or seen.size > 1:
+        return ()
+    return (
+        Problem(
+            "warning",
+            f"all {len(scores):,} scores are {seen[0]:g}: the result is prior-dominated, "
+            "and how sure it is rests on the priors alone",
+            f"model {spec.title}",
+            len(scores),
+            "Collect scores that differ, or look at how the answer moves with --prior",
+        ),
+    )
 
 
 def _round_to(value: float, digit: int) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
@@ -17,7 +16,8 @@ from bayesjudge import comparing, ranking
 from bayesjudge.closed_form.paired import PairedDifference, paired_differences, se_ratio_findings
 from bayesjudge.engines.convergence import Diagnostics, diagnose
 from bayesjudge.errors import ModelError
-from bayesjudge.estimands import ScenarioTerm, finite_scenario_means
+from bayesjudge.estimands import ScenarioTerm, finite_scenario_means, scenario_term
+from bayesjudge.families import prior_findings
 from bayesjudge.resolution import Resolved, ResolvedTerm, resolve
 from bayesjudge.response import LINK_VARIANCE
 from bayesjudge.scores.keys import cell_keys
@@ -25,6 +25,7 @@ from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores
 from bayesjudge.spec import ModelSpec
 from bayesjudge.storing import read_tree, scores_from_dataset, write_tree
+from bayesjudge.summaries import labelled_square, summarize
 from bayesjudge.text import visible
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class Fit:
         values = ranking.rank_probabilities(
             self.means(scenario_pool, latent), self.scores.lower_is_better
         )
-        return _square(values, self.labels, range(1, len(self.labels) + 1), "rank")
+        return labelled_square(values, self.labels, range(1, len(self.labels) + 1), "rank")
 
     @property
     def unpaired(self) -> bool:
@@ -212,7 +213,7 @@ class Fit:
         values = comparing.pairwise_beats(
             self.means(scenario_pool, latent), self.scores.lower_is_better
         )
-        return _square(values, self.labels, self.labels, "other")
+        return labelled_square(values, self.labels, self.labels, "other")
 
     def differences(
         self,
@@ -274,19 +275,7 @@ class Fit:
 
     def prior_findings(self) -> tuple[Problem, ...]:
         """Warn where all verdicts, or all categories, are one: the rest is the prior's."""
-        seen = np.unique(self.scores.score)
-        if not self.spec.is_latent or seen.size > 1:
-            return ()
-        return (
-            Problem(
-                "warning",
-                f"all {len(self.scores):,} scores are {seen[0]:g}: the result is prior-dominated, "
-                "and how sure it is rests on the priors alone",
-                f"model {self.spec.title}",
-                len(self.scores),
-                "Collect scores that differ, or look at how the answer moves with --prior",
-            ),
-        )
+        return prior_findings(self.spec, self.scores)
 
     def effects(self, term: str, *, ci_prob: float = CI_PROB) -> pd.DataFrame:
         """Return one row a level or cell of a term: estimate, sd, ci_lower, ci_upper.
@@ -309,7 +298,7 @@ class Fit:
             dim: pd.Series([names[i] for i in cell], dtype=object)
             for dim, names, cell in zip(found.dims, labels, cells, strict=True)
         }
-        return pd.DataFrame({**columns, **_summary(draws, ci_prob, "estimate")})
+        return pd.DataFrame({**columns, **summarize(draws, ci_prob, "estimate")})
 
     def variance_components(self, *, ci_prob: float = CI_PROB) -> pd.DataFrame:
         """Return one row a term: variance (with its interval), sd and share of the total.
@@ -327,7 +316,7 @@ class Fit:
         total = np.sum(list(variances.values()), axis=0)
         rows = []
         for name, draws in variances.items():
-            summary = _summary(draws[:, None], ci_prob, "variance")
+            summary = summarize(draws[:, None], ci_prob, "variance")
             rows.append(
                 {
                     "term": name,
@@ -422,31 +411,16 @@ class Fit:
     def _variance(self, term: ResolvedTerm) -> Floats:
         panel = f"{term.variable}_sd_panel"
         name = panel if panel in self.posterior["posterior"] else f"{term.variable}_sd"
-        return _mean_square(self._flat(name))
+        return mean_square(self._flat(name))
 
     def _residual_variance(self) -> Floats:
         if not self.spec.is_latent:
-            return _mean_square(self._flat("sigma"))
+            return mean_square(self._flat("sigma"))
         return np.full(len(self._flat("backbone_mean")), LINK_VARIANCE[self.spec.link])
 
     def _scenario_term(self, term: ResolvedTerm) -> ScenarioTerm:
-        effect = self._effect(term)
-        axes = tuple(1 + i for i, dim in enumerate(term.dims) if dim != "backbone")
-        observed = effect.mean(axis=axes).reshape(len(effect), -1)
         sd = self._flat(f"{term.variable}_sd")
-        sd = sd[:, None] if term.scale.by is None else sd
-        if term.scale.by not in (None, "backbone"):
-            sd = np.sqrt(np.mean(sd**2, axis=1, keepdims=True))
-        others = [
-            n
-            for dim, n in zip(term.dims, term.shape, strict=True)
-            if dim not in ("backbone", "scenario")
-        ]
-        zeros = {dim for dim, centred in zip(term.dims, term.centred, strict=True) if centred}
-        scale = 0.0 if zeros - {"backbone"} else 1.0 / np.sqrt(np.prod(others))
-        width = len(self.labels) if "backbone" in term.dims else 1
-        sds = np.broadcast_to(sd * scale, (len(effect), width))
-        return ScenarioTerm(observed, sds, centred="backbone" in zeros)
+        return scenario_term(term, self._effect(term), sd, len(self.labels))
 
     def _paired(self, pairs: NDArray[np.int64]) -> PairedDifference:
         scores = self.scores
@@ -471,31 +445,3 @@ def load(path: str | Path) -> Fit:
     tree = read_tree(Path(path))
     spec, scores = scores_from_dataset(tree, str(path))
     return Fit(spec, scores, tree)
-
-
-def _square(
-    values: Floats, rows: Iterable[str], columns: Iterable[object], name: str
-) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(
-        values,
-        index=pd.Index(list(rows), dtype=object, name="backbone"),
-        columns=pd.Index(list(columns), dtype=object, name=name),
-    )
-
-
-def _summary(draws: Floats, ci_prob: float, name: str) -> dict[str, Floats]:
-    ranking.check_probability(ci_prob, "ci_prob")
-    tail = (1 - ci_prob) / 2
-    lower, upper = np.quantile(draws, [tail, 1 - tail], axis=0)
-    return {
-        name: draws.mean(axis=0),
-        "sd": draws.std(axis=0, ddof=1),
-        "ci_lower": lower,
-        "ci_upper": upper,
-    }
-
-
-def _mean_square(values: Floats) -> Floats:
-    return np.mean(values.reshape(len(values), -1) ** 2, axis=1)

@@ -28,6 +28,7 @@ LAYERS = {
     "ranking": 4,
     "comparing": 4,
     "estimands": 4,
+    "summaries": 4,
     "storing": 5,
     "fitting": 5,
     "fitted": 5,
