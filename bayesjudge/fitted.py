@@ -25,7 +25,7 @@ from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores
 from bayesjudge.spec import ModelSpec
 from bayesjudge.storing import read_tree, scores_from_dataset, write_tree
-from bayesjudge.summaries import labelled_square, summarize
+from bayesjudge.summaries import labelled_square, mean_square, summarize
 from bayesjudge.text import visible
 
 if TYPE_CHECKING:
