@@ -44,6 +44,9 @@ from bayesjudge.spec import Prior
 
 type Array = Any
 
+# Of warm-up, whose first steps are small, and of sampling.
+MAX_TREE_DEPTH = (6, 10)
+
 
 def sample(resolved: Resolved, settings: Settings) -> Draws:
     """Sample the posterior of a gaussian model without covariates with NUTS."""
@@ -223,34 +226,31 @@ def _scales_sampler(
         value = value + log_slope
         numpyro.factor("density", value)
 
-    return build_mcmc(model, {"q": np.zeros(n)}, settings, jit_model_args=True)
+    return _mcmc(model, {"q": np.zeros(n)}, settings, jit_model_args=True)
 
 
-def build_mcmc(
+def _mcmc(
     model: Callable[..., None],
     initial: dict[str, Any],
     settings: Settings,
     jit_model_args: bool,
-    start: Callable[..., Any] | None = None,
 ) -> MCMC:
-    """Return NUTS over a model, chains side by side.
-
-    Parameters
-    ----------
-    initial : dict
-        Where sites start, by name; the others within 2 of zero, unconstrained.
-    start : function, optional
-        An initialization strategy of NumPyro's instead.
-    """
     kernel = NUTS(
         model,
-        max_tree_depth=(6, 10),
+        max_tree_depth=MAX_TREE_DEPTH,
         target_accept_prob=settings.target_accept,
         dense_mass=False,
-        init_strategy=start or init_to_value(values=initial),
+        init_strategy=init_to_value(values=initial),
     )
-    # Chains run side by side in one program: on separate CPU devices the many
-    # small operations of two chains wait for one another (twice as slow).
+    return chains_of(kernel, settings, jit_model_args)
+
+
+def chains_of(kernel: NUTS, settings: Settings, jit_model_args: bool = False) -> MCMC:
+    """Return the chains that the settings ask for.
+
+    They run side by side in one program: on separate CPU devices the many small
+    operations of two chains wait for one another (twice as slow).
+    """
     return MCMC(
         kernel,
         num_warmup=settings.tune,
@@ -265,10 +265,12 @@ def build_mcmc(
 _STATS = ("diverging", "num_steps", "accept_prob", "potential_energy", "energy")
 
 
-def run_mcmc(mcmc: MCMC, settings: Settings, *args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def run_mcmc(
+    mcmc: MCMC, settings: Settings, *args: Any, init_params: Any = None
+) -> tuple[Any, dict[str, Any]]:
     """Run the chains; samples by site and statistics, (chain, draw, ...)."""
     key = jax.random.key(settings.random_seed)
-    mcmc.run(key, *args, extra_fields=_STATS)
+    mcmc.run(key, *args, extra_fields=_STATS, init_params=init_params)
     samples = mcmc.get_samples(group_by_chain=True)
     stats = mcmc.get_extra_fields(group_by_chain=True)
     return samples, {
@@ -286,7 +288,7 @@ def _sample_effects(resolved: Resolved, settings: Settings) -> Draws:
     def model() -> None:
         effects_model(sites, resolved.terms, resolved)
 
-    samples, stats = run_mcmc(build_mcmc(model, {}, settings, jit_model_args=False), settings)
+    samples, stats = run_mcmc(_mcmc(model, {}, settings, jit_model_args=False), settings)
     effects = {
         t.variable: np.asarray(samples[f"{t.variable}_effect"])
         for t in resolved.terms
