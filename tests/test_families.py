@@ -247,27 +247,53 @@ def test_terms_added_up_in_a_crossing_or_looked_up_are_the_same(monkeypatch):
     assert one == pytest.approx(other, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["verdict", "ordinal"])
+@pytest.mark.parametrize("name", ["verdict", "ordinal by judge", "robust"])
 def test_the_coordinates_sampled_in_have_the_density_of_unit_scale(name):
-    resolved = resolved_of(name)
+    resolved = resolved_of(name, generations=2)
     rng = np.random.default_rng(5)
     adapted = lay_out(resolved)
+    assert {"scenario", "backbone_scenario"} <= set(adapted.adopted)
     plain = density_of(resolved, lay_out(resolved, adapt=False))
-    density = jax.jit(lambda sites: log_density(family_model, (resolved, adapted), {}, sites)[0])
+
+    def adapted_density(sites):
+        density, trace = log_density(family_model, (resolved, adapted), {}, sites)
+        return density, {t.variable: trace[f"{t.variable}_effect"]["value"] for t in resolved.terms}
+
     with jax.enable_x64(True):
+        density = jax.jit(adapted_density)
         for _ in range(3):
             point = random_point(resolved, rng)
-            sites, jacobian = dict(point), 0.0
+            sites, stretched = dict(point), 0.0
             for t in resolved.terms:
-                sd, _ = scale_of(point, f"{t.variable}_sd", t.scale, 1.0)
+                if t.variable in adapted.information:
+                    sites[f"{t.variable}_w"] = sites.pop(f"{t.variable}_z")
+            if "cutpoints_z" in sites:
+                sites["cutpoints_z"] = sites["cutpoints_z"].T
+            value, effects = density(sites)
+            # Terms adopt those of fewer levels: the map is triangular, its
+            # Jacobian the product of the stretches.
+            for t in resolved.terms:
+                sd, _ = scale_of(point, f"{t.variable}_sd", t.scale, resolved.unit)
                 wide = np.asarray(sd if t.by_codes is None else sd[t.by_codes].reshape(t.shape))
-                stretch = np.sqrt(1 + adapted.information[t.variable] * wide**2)
+                point[f"{t.variable}_z"] = np.asarray(effects[t.variable]) / wide
+                stretch = np.log(1 + adapted.information[t.variable] * wide**2) / 2
                 free = [n - 1 if c else n for n, c in zip(t.shape, t.centred, strict=True)]
-                z = sites.pop(f"{t.variable}_z")
-                sites[f"{t.variable}_w"] = z * stretch
-                each = np.broadcast_to(np.log(stretch), t.shape)
-                jacobian += each.mean() * np.prod(free)
-            assert float(density(sites)) + jacobian == pytest.approx(plain(point), rel=1e-10)
+                stretched += np.broadcast_to(stretch, t.shape).mean() * np.prod(free)
+            assert float(value) + stretched == pytest.approx(plain(point), rel=1e-9)
+
+
+def test_each_term_is_adopted_once_by_one_that_lies_within_it():
+    resolved = resolved_of("verdict", generations=2)
+    adopted = lay_out(resolved).adopted
+    parents = [name for found in adopted.values() for name, _ in found]
+    assert len(parents) == len(set(parents))
+    by_name = {t.variable: t for t in resolved.terms}
+    for child, found in adopted.items():
+        assert not any(by_name[child].centred)
+        for name, codes in found:
+            if name in by_name:
+                own = by_name[child].codes
+                np.testing.assert_array_equal(codes[own], by_name[name].codes)
 
 
 def test_observations_count_every_score_once():

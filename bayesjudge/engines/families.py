@@ -15,11 +15,10 @@ from numpyro.distributions import biject_to
 from numpyro.distributions.transforms import ExpTransform
 from numpyro.infer import NUTS
 from numpyro.infer.util import constrain_fn, potential_energy
-from scipy.special import logit, ndtri
 
 from bayesjudge.engines.coordinates import ScaleSite, scale_sites
 from bayesjudge.engines.effects import name_scales
-from bayesjudge.engines.family_model import Layout, family_model, lay_out
+from bayesjudge.engines.family_model import Layout, family_model, lay_out, middle_of
 from bayesjudge.engines.nuts import MAX_TREE_DEPTH, chains_of, run_mcmc
 from bayesjudge.engines.observations import category_counts
 from bayesjudge.engines.protocol import Draws, Settings
@@ -161,12 +160,7 @@ def starting_values(resolved: Resolved) -> dict[str, Any]:
     values: dict[str, Any] = {"degrees_of_freedom": np.asarray(10.0)}
     spec = resolved.spec
     if spec.intercept is not None:
-        middle = resolved.location
-        if spec.is_latent:
-            rejected, accepted = category_counts(resolved) + 1.0
-            share = accepted / (rejected + accepted)
-            middle = float(logit(share) if spec.link == "logit" else ndtri(share))
-        values["intercept"] = np.asarray(middle)
+        values["intercept"] = np.asarray(middle_of(resolved))
     elif len(resolved.categories) > 1:
         seen = category_counts(resolved) + 1.0
         values["cutpoints_x"] = np.log(seen[:-1]) - np.log(np.cumsum(seen[::-1])[::-1][1:])

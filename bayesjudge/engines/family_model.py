@@ -11,6 +11,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpy.typing import NDArray
+from scipy.special import logit, ndtri
 
 from bayesjudge.engines.coordinates import scale_sites
 from bayesjudge.engines.likelihoods import (
@@ -22,13 +23,18 @@ from bayesjudge.engines.likelihoods import (
 from bayesjudge.engines.nuts import sample_prior, sample_scale, sample_unit_effects
 from bayesjudge.engines.observations import (
     Observations,
+    category_counts,
     information_per_score,
     observe,
 )
 from bayesjudge.resolution import Resolved, ResolvedTerm
+from bayesjudge.response import cutpoints_of
 
 type Array = Any
 type Ints = NDArray[np.int64]
+
+LEVEL = "(level)"
+"""The intercept, or minus the cutpoints as a whole, among what terms adopt."""
 
 # The crossing of all facets is added up before rows are looked up in it, unless
 # it has so many more cells than there are rows.
@@ -73,9 +79,12 @@ class Layout:
         The crossing in which most terms are added up first; empty for none.
     cell : (P,) int array or None
         Of each row in it.
-    information : dict of float or (levels,) array
+    information : dict of float or array of the term's shape
         By the term's variable: roughly what the scores say of an effect. It
         chooses the coordinates sampled in; empty for unit scale.
+    adopted : dict of tuple of (variable, codes)
+        By the term's variable: which others its coordinates are centred on, and
+        their level (levels,) of each of its own.
     """
 
     seen: Observations
@@ -83,6 +92,7 @@ class Layout:
     shape: tuple[int, ...]
     cell: Ints | None
     information: dict[str, Any]
+    adopted: dict[str, tuple[tuple[str, Ints], ...]]
 
 
 def lay_out(resolved: Resolved, aggregate: bool = True, adapt: bool = True) -> Layout:
@@ -123,7 +133,35 @@ def lay_out(resolved: Resolved, aggregate: bool = True, adapt: bool = True) -> L
                 information[term.variable] = counts.reshape(term.shape)
             elif term.by_codes is None:
                 information[term.variable] = float(counts.mean())
-    return Layout(seen, facets, shape, cell, information)
+    adopted = _adoptions(resolved, seen) if adapt else {}
+    return Layout(seen, facets, shape, cell, information, adopted)
+
+
+def _adoptions(resolved: Resolved, seen: Observations) -> dict[str, tuple[tuple[str, Ints], ...]]:
+    """Let each term be adopted by the coarsest exchangeable term that lies within it.
+
+    The scores tell the sum of a scenario's effect and its backbones' far better
+    than either: coordinates that hold the sum part the two (hierarchical
+    centring). Two terms that held the same effect would tie each other instead.
+    """
+    n = seen.n_predictors
+    codes = {t.variable: c for t, c in zip(resolved.terms, seen.codes, strict=True)}
+    sizes = {t.variable: t.n_levels for t in resolved.terms} | {LEVEL: 1}
+    codes[LEVEL] = np.zeros(n, np.int64)
+    children = sorted(
+        (t.variable for t in resolved.terms if not any(t.centred)), key=lambda v: sizes[v]
+    )
+    found: dict[str, list[tuple[str, Ints]]] = {}
+    for name in sizes:
+        for child in children:
+            if sizes[child] <= sizes[name] or child == name:
+                continue
+            of_child = np.zeros(sizes[child], np.int64)
+            of_child[codes[child]] = codes[name]
+            if np.array_equal(of_child[codes[child]], codes[name]):
+                found.setdefault(child, []).append((name, of_child))
+                break
+    return {child: tuple(parents) for child, parents in found.items()}
 
 
 def _crosses(term: ResolvedTerm) -> bool:
@@ -133,40 +171,73 @@ def _crosses(term: ResolvedTerm) -> bool:
 def family_model(resolved: Resolved, layout: Layout) -> None:
     """Sample the parameters of any family; sites as :mod:`observations` names them.
 
-    An effect with ``information`` h is sampled as ``<term>_w`` = z sqrt(1 + h
-    sd^2), z standard normal: were the likelihood of the effect normal with
-    precision h about zero, w would be independent of the sd. Few scores leave
-    it at unit scale (non-centred), many make it the effect itself (centred).
+    An effect e with ``information`` h is sampled as
+
+        ``<term>_w`` = (z + h sd p / (1 + h sd^2)) sqrt(1 + h sd^2),    e = sd z,
+
+    z standard normal and p the sum of what it adopted. Were the likelihood of e +
+    p normal with precision h, w would be independent of sd and p. Few scores leave
+    it at unit scale (non-centred), many make it e + p itself (centred).
     """
     unit, spec = resolved.unit, resolved.spec
     grid: Array = jnp.zeros(layout.shape)
     rows: Array = jnp.zeros(layout.seen.n_predictors)
+    totals: dict[str, Array] = {LEVEL: jnp.zeros(1)}
+    cutpoints = None
     if spec.intercept is not None:
         width = resolved.intercept_sd
-        rows = rows + numpyro.sample("intercept", dist.Normal(resolved.location, width))
+        intercept = numpyro.sample("intercept", dist.Normal(resolved.location, width))
+        rows = rows + intercept
+        totals[LEVEL] = jnp.reshape(intercept - middle_of(resolved), (1,))
+    elif len(resolved.categories) > 1:
+        cutpoints = _sample_cutpoints(resolved)
+        totals[LEVEL] = -jnp.reshape(_weighted(resolved, cutpoints.cuts), (1,))
     for i, covariate in enumerate(resolved.covariates):
         width = covariate.prior.parameters[0] * unit
         slope = numpyro.sample(f"{covariate.name}_slope", dist.Normal(0.0, width))
         rows = rows + slope * layout.seen.covariates[:, i]
-    all_sd = []
-    sites = scale_sites(resolved)
-    for site, term, codes in zip(sites, resolved.terms, layout.seen.codes, strict=False):
-        sd = sample_scale(site, unit)
-        all_sd.append(sd)
-        effect = _sample_effect(term, sd, layout.information.get(term.variable))
-        numpyro.deterministic(f"{term.variable}_effect", effect)
+    sds = {
+        term.variable: sample_scale(site, unit)
+        for site, term in zip(scale_sites(resolved), resolved.terms, strict=False)
+    }
+    codes = dict(zip(sds, layout.seen.codes, strict=True))
+    # What is adopted has fewer levels than what adopts it.
+    for term in sorted(resolved.terms, key=lambda t: t.n_levels):
+        name = term.variable
+        parts = [totals[p].ravel()[levels] for p, levels in layout.adopted.get(name, ())]
+        about = jnp.reshape(sum(parts), term.shape) if parts else None
+        effect = _sample_effect(term, sds[name], layout.information.get(name), about)
+        totals[name] = effect if about is None else effect + about
+        numpyro.deterministic(f"{name}_effect", effect)
         if layout.cell is not None and _crosses(term):
             aligned = [
-                term.shape[term.dims.index(name)] if name in term.dims else 1
-                for name in layout.facets
+                term.shape[term.dims.index(facet)] if facet in term.dims else 1
+                for facet in layout.facets
             ]
             grid = grid + jnp.reshape(_in_order(effect, term, layout.facets), aligned)
         else:
-            rows = rows + effect.ravel()[codes]
-    numpyro.deterministic("all_sd", jnp.concatenate(all_sd))
+            rows = rows + effect.ravel()[codes[name]]
+    numpyro.deterministic("all_sd", jnp.concatenate(list(sds.values())))
     if layout.cell is not None:
         rows = rows + grid.ravel()[layout.cell]
-    numpyro.factor("scores", _log_likelihood(resolved, layout.seen, rows))
+    numpyro.factor("scores", _log_likelihood(resolved, layout.seen, rows, cutpoints))
+
+
+def middle_of(resolved: Resolved) -> float:
+    """Return roughly where the intercept will lie: about it coordinates are centred."""
+    if not resolved.spec.is_latent:
+        return resolved.location
+    rejected, accepted = category_counts(resolved) + 1.0
+    share = accepted / (rejected + accepted)
+    return float(logit(share) if resolved.spec.link == "logit" else ndtri(share))
+
+
+def _weighted(resolved: Resolved, cuts: Array) -> Array:
+    """Average cutpoints by the scores beside them, about where they will lie."""
+    seen = category_counts(resolved) + 1.0
+    weight = seen[:-1] + seen[1:]
+    roughly = cutpoints_of(seen / seen.sum(), resolved.spec.link)
+    return jnp.mean(jnp.sum((cuts - roughly) * (weight / weight.sum()), axis=-1))
 
 
 def _in_order(effect: Array, term: ResolvedTerm, facets: tuple[str, ...]) -> Array:
@@ -175,25 +246,32 @@ def _in_order(effect: Array, term: ResolvedTerm, facets: tuple[str, ...]) -> Arr
     return jnp.transpose(effect, order)
 
 
-def _sample_effect(term: ResolvedTerm, sd: Array, information: Any) -> Array:
+def _sample_effect(term: ResolvedTerm, sd: Array, information: Any, about: Array | None) -> Array:
     by = 0 if term.by_codes is None else term.by_codes.reshape(term.shape)
     if information is None:
         return sd[by] * sample_unit_effects(term)
     wide = jnp.sqrt(1.0 + information * sd[by] ** 2)
-    return sd[by] / wide * sample_unit_effects(term, f"{term.variable}_w", wide)
+    moved = 0.0 if about is None else information * sd[by] / wide * about
+    w = sample_unit_effects(term, f"{term.variable}_w", wide, moved)
+    return sd[by] / wide * (w - moved)
 
 
-def _log_likelihood(resolved: Resolved, seen: Observations, eta: Array) -> Array:
+def _sample_cutpoints(resolved: Resolved) -> Cutpoints:
+    n_cutpoints = len(resolved.categories) - 1
+    x = numpyro.sample("cutpoints_x", StopLogits(n_cutpoints))
+    return Cutpoints(x, resolved.spec.link, _log_spacing(resolved, n_cutpoints))
+
+
+def _log_likelihood(
+    resolved: Resolved, seen: Observations, eta: Array, cutpoints: Cutpoints | None
+) -> Array:
     spec, unit = resolved.spec, resolved.unit
     if spec.family == "bernoulli":
         return bernoulli_log_likelihood(eta, spec.link, seen)
     if spec.family == "cumulative":
-        n_cutpoints = len(resolved.categories) - 1
-        if n_cutpoints == 0:
+        if cutpoints is None:
             # One category is certain whatever the parameters.
             return jnp.zeros(())
-        x = numpyro.sample("cutpoints_x", StopLogits(n_cutpoints))
-        cutpoints = Cutpoints(x, spec.link, _log_spacing(resolved, n_cutpoints))
         return cumulative_log_likelihood(eta, cutpoints, spec.link, seen)
     sigma = sample_scale(scale_sites(resolved)[-1], unit)
     variance = numpyro.deterministic("noise_variance", sigma**2 + resolved.noise_floor**2)
