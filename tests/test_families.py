@@ -285,6 +285,7 @@ def test_the_coordinates_sampled_in_have_the_density_of_unit_scale(name, monkeyp
 
 def test_each_term_is_adopted_once_by_one_that_lies_within_it(monkeypatch):
     resolved = resolved_of("verdict", generations=2)
+    monkeypatch.setattr("bayesjudge.engines.family_model._TELLING", 1e9)
     assert not lay_out(resolved).adopted
     monkeypatch.setattr("bayesjudge.engines.family_model._TELLING", 0.0)
     adopted = lay_out(resolved).adopted

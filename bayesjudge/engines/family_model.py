@@ -142,7 +142,9 @@ def lay_out(resolved: Resolved, aggregate: bool = True, adapt: bool = True) -> L
     return Layout(seen, facets, shape, cell, information, adopted)
 
 
-def _adoptions(resolved: Resolved, seen: Observations) -> dict[str, tuple[tuple[str, Ints], ...]]:
+def _adoptions(
+    resolved: Resolved, seen: Observations, information: dict[str, Any]
+) -> dict[str, tuple[tuple[str, Ints], ...]]:
     """Let each term be adopted by the coarsest exchangeable term that lies within it.
 
     The scores tell the sum of a scenario's effect and its backbones' far better
