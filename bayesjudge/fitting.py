@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+USUAL = (1000, 500)
+SAMPLED = (2000, 1000)
+"""Draws kept and discarded of each chain; effects that are sampled mix more slowly."""
+
+
 def fit(
     scores: Scores,
     model: str | Path | ModelSpec = "crossed",
@@ -29,8 +34,8 @@ def fit(
     priors: Iterable[str] = (),
     unit: float | None = None,
     location: float | None = None,
-    draws: int = 1000,
-    tune: int = 500,
+    draws: int | None = None,
+    tune: int | None = None,
     chains: int = 4,
     target_accept: float = 0.95,
     random_seed: int = 0,
@@ -58,7 +63,8 @@ def fit(
         scale, else from the data's sd and mean. Not for verdicts and categories,
         whose effects are in units of the link.
     draws, tune, chains, target_accept, random_seed
-        Sampling; ``draws`` are kept from each of ``chains``.
+        Sampling; ``draws`` are kept from each of ``chains``. By default 1000
+        after 500, and 2000 after 1000 where every effect is sampled.
     nested_effects : bool
         Keep all effects in the posterior: of generations and of interactions
         with a random facet too, which are otherwise drawn when asked for.
@@ -89,9 +95,10 @@ def fit(
     spec = model if isinstance(model, ModelSpec) else read_model(model)
     for text in (priors,) if isinstance(priors, str) else priors:
         spec = override_prior(spec, text)
+    usual = USUAL if spec.family == "gaussian" and not spec.covariates else SAMPLED
     settings = Settings(
-        draws=draws,
-        tune=tune,
+        draws=usual[0] if draws is None else draws,
+        tune=usual[1] if tune is None else tune,
         chains=chains,
         target_accept=target_accept,
         random_seed=random_seed,

@@ -86,11 +86,11 @@ Replicates = Annotated[
 ]
 Draws = Annotated[
     int | None,
-    typer.Option("--draws", help="Draws a chain (1000).", rich_help_panel=_FIT),
+    typer.Option("--draws", help="Draws a chain (1000, or 2000).", rich_help_panel=_FIT),
 ]
 Tune = Annotated[
     int | None,
-    typer.Option("--tune", help="Draws discarded first (500).", rich_help_panel=_FIT),
+    typer.Option("--tune", help="Draws discarded first (500, or 1000).", rich_help_panel=_FIT),
 ]
 Chains = Annotated[int | None, typer.Option("--chains", help="(4)", rich_help_panel=_FIT)]
 Seed = Annotated[
