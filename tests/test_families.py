@@ -248,12 +248,10 @@ def test_terms_added_up_in_a_crossing_or_looked_up_are_the_same(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["verdict", "ordinal by judge", "robust"])
-def test_the_coordinates_sampled_in_have_the_density_of_unit_scale(name, monkeypatch):
+def test_the_coordinates_sampled_in_have_the_density_of_unit_scale(name):
     resolved = resolved_of(name, generations=2)
     rng = np.random.default_rng(5)
-    monkeypatch.setattr("bayesjudge.engines.family_model._TELLING", 0.0)
     adapted = lay_out(resolved)
-    assert {"scenario", "backbone_scenario"} <= set(adapted.adopted)
     plain = density_of(resolved, lay_out(resolved, adapt=False))
 
     def adapted_density(sites):
@@ -271,8 +269,6 @@ def test_the_coordinates_sampled_in_have_the_density_of_unit_scale(name, monkeyp
             if "cutpoints_z" in sites:
                 sites["cutpoints_z"] = sites["cutpoints_z"].T
             value, effects = density(sites)
-            # Terms adopt those of fewer levels: the map is triangular, its
-            # Jacobian the product of the stretches.
             for t in resolved.terms:
                 sd, _ = scale_of(point, f"{t.variable}_sd", t.scale, resolved.unit)
                 wide = np.asarray(sd if t.by_codes is None else sd[t.by_codes].reshape(t.shape))
@@ -281,23 +277,6 @@ def test_the_coordinates_sampled_in_have_the_density_of_unit_scale(name, monkeyp
                 free = [n - 1 if c else n for n, c in zip(t.shape, t.centred, strict=True)]
                 stretched += np.broadcast_to(stretch, t.shape).mean() * np.prod(free)
             assert float(value) + stretched == pytest.approx(plain(point), rel=1e-9)
-
-
-def test_each_term_is_adopted_once_by_one_that_lies_within_it(monkeypatch):
-    resolved = resolved_of("verdict", generations=2)
-    monkeypatch.setattr("bayesjudge.engines.family_model._TELLING", 1e9)
-    assert not lay_out(resolved).adopted
-    monkeypatch.setattr("bayesjudge.engines.family_model._TELLING", 0.0)
-    adopted = lay_out(resolved).adopted
-    parents = [name for found in adopted.values() for name, _ in found]
-    assert len(parents) == len(set(parents))
-    by_name = {t.variable: t for t in resolved.terms}
-    for child, found in adopted.items():
-        assert not any(by_name[child].centred)
-        for name, codes in found:
-            if name in by_name:
-                own = by_name[child].codes
-                np.testing.assert_array_equal(codes[own], by_name[name].codes)
 
 
 def test_observations_count_every_score_once():

@@ -15,10 +15,11 @@ from numpyro.distributions import biject_to
 from numpyro.distributions.transforms import ExpTransform
 from numpyro.infer import NUTS
 from numpyro.infer.util import constrain_fn, potential_energy
+from scipy.special import logit, ndtri
 
 from bayesjudge.engines.coordinates import ScaleSite, scale_sites
 from bayesjudge.engines.effects import name_scales
-from bayesjudge.engines.family_model import Layout, family_model, lay_out, middle_of
+from bayesjudge.engines.family_model import Layout, family_model, lay_out
 from bayesjudge.engines.nuts import MAX_TREE_DEPTH, chains_of, run_mcmc
 from bayesjudge.engines.observations import category_counts
 from bayesjudge.engines.protocol import Draws, Settings
@@ -160,7 +161,7 @@ def starting_values(resolved: Resolved) -> dict[str, Any]:
     values: dict[str, Any] = {"degrees_of_freedom": np.asarray(10.0)}
     spec = resolved.spec
     if spec.intercept is not None:
-        values["intercept"] = np.asarray(middle_of(resolved))
+        values["intercept"] = np.asarray(_middle(resolved))
     elif len(resolved.categories) > 1:
         seen = category_counts(resolved) + 1.0
         values["cutpoints_x"] = np.log(seen[:-1]) - np.log(np.cumsum(seen[::-1])[::-1][1:])
@@ -169,6 +170,15 @@ def starting_values(resolved: Resolved) -> dict[str, Any]:
     if resolved.thresholds is not None:
         values["cutpoints_sd"] = np.asarray(resolved.thresholds.deviation.parameters[0] / 2)
     return values
+
+
+def _middle(resolved: Resolved) -> float:
+    """Return roughly where the intercept will lie."""
+    if not resolved.spec.is_latent:
+        return resolved.location
+    rejected, accepted = category_counts(resolved) + 1.0
+    share = accepted / (rejected + accepted)
+    return float(logit(share) if resolved.spec.link == "logit" else ndtri(share))
 
 
 def _middling(site: ScaleSite, unit: float) -> dict[str, Any]:

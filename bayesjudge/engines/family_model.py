@@ -11,7 +11,6 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpy.typing import NDArray
-from scipy.special import logit, ndtri
 
 from bayesjudge.engines.coordinates import scale_sites
 from bayesjudge.engines.likelihoods import (
@@ -23,23 +22,13 @@ from bayesjudge.engines.likelihoods import (
 from bayesjudge.engines.nuts import sample_prior, sample_scale, sample_unit_effects
 from bayesjudge.engines.observations import (
     Observations,
-    category_counts,
     information_per_score,
     observe,
 )
 from bayesjudge.resolution import Resolved, ResolvedTerm
-from bayesjudge.response import cutpoints_of
 
 type Array = Any
 type Ints = NDArray[np.int64]
-
-# What scores must say of a term's effects, as a precision in squared units, before
-# its coordinates hold more than its own effect: where they say little the sums
-# tie to one another what was apart (a tenth of the effective size on 640 verdicts).
-_TELLING = 10.0
-
-LEVEL = "(level)"
-"""The intercept, or minus the cutpoints as a whole, among what terms adopt."""
 
 # The crossing of all facets is added up before rows are looked up in it, unless
 # it has so many more cells than there are rows.
@@ -87,9 +76,6 @@ class Layout:
     information : dict of float or array of the term's shape
         By the term's variable: roughly what the scores say of an effect. It
         chooses the coordinates sampled in; empty for unit scale.
-    adopted : dict of tuple of (variable, codes)
-        By the term's variable: which others its coordinates are centred on, and
-        their level (levels,) of each of its own.
     """
 
     seen: Observations
@@ -97,7 +83,6 @@ class Layout:
     shape: tuple[int, ...]
     cell: Ints | None
     information: dict[str, Any]
-    adopted: dict[str, tuple[tuple[str, Ints], ...]]
 
 
 def lay_out(resolved: Resolved, aggregate: bool = True, adapt: bool = True) -> Layout:
@@ -138,43 +123,7 @@ def lay_out(resolved: Resolved, aggregate: bool = True, adapt: bool = True) -> L
                 information[term.variable] = counts.reshape(term.shape)
             elif term.by_codes is None:
                 information[term.variable] = float(counts.mean())
-    adopted = _adoptions(resolved, seen, information) if adapt else {}
-    return Layout(seen, facets, shape, cell, information, adopted)
-
-
-def _adoptions(
-    resolved: Resolved, seen: Observations, information: dict[str, Any]
-) -> dict[str, tuple[tuple[str, Ints], ...]]:
-    """Let each term be adopted by the coarsest exchangeable term that lies within it.
-
-    The scores tell the sum of a scenario's effect and its backbones' far better
-    than either: coordinates that hold the sum part the two (hierarchical
-    centring). Two terms that held the same effect would tie each other instead.
-    """
-    n = seen.n_predictors
-    codes = {t.variable: c for t, c in zip(resolved.terms, seen.codes, strict=True)}
-    sizes = {t.variable: t.n_levels for t in resolved.terms} | {LEVEL: 1}
-    codes[LEVEL] = np.zeros(n, np.int64)
-    unit = resolved.unit
-    children = sorted(
-        (
-            t.variable
-            for t in resolved.terms
-            if not any(t.centred) and np.mean(information[t.variable]) * unit**2 >= _TELLING
-        ),
-        key=lambda v: sizes[v],
-    )
-    found: dict[str, list[tuple[str, Ints]]] = {}
-    for name in sizes:
-        for child in children:
-            if sizes[child] <= sizes[name] or child == name:
-                continue
-            of_child = np.zeros(sizes[child], np.int64)
-            of_child[codes[child]] = codes[name]
-            if np.array_equal(of_child[codes[child]], codes[name]):
-                found.setdefault(child, []).append((name, of_child))
-                break
-    return {child: tuple(parents) for child, parents in found.items()}
+    return Layout(seen, facets, shape, cell, information)
 
 
 def _crosses(term: ResolvedTerm) -> bool:
@@ -184,27 +133,20 @@ def _crosses(term: ResolvedTerm) -> bool:
 def family_model(resolved: Resolved, layout: Layout) -> None:
     """Sample the parameters of any family; sites as :mod:`observations` names them.
 
-    An effect e with ``information`` h is sampled as
-
-        ``<term>_w`` = (z + h sd p / (1 + h sd^2)) sqrt(1 + h sd^2),    e = sd z,
-
-    z standard normal and p the sum of what it adopted. Were the likelihood of e +
-    p normal with precision h, w would be independent of sd and p. Few scores leave
-    it at unit scale (non-centred), many make it e + p itself (centred).
+    An effect e with ``information`` h is sampled as ``<term>_w`` = z sqrt(1 + h
+    sd^2), e = sd z, z standard normal: were the likelihood of the effect normal
+    with precision h about zero, w would be independent of the sd. Few scores leave
+    it at unit scale (non-centred), many make it the effect itself (centred).
     """
     unit, spec = resolved.unit, resolved.spec
     grid: Array = jnp.zeros(layout.shape)
     rows: Array = jnp.zeros(layout.seen.n_predictors)
-    totals: dict[str, Array] = {LEVEL: jnp.zeros(1)}
     cutpoints = None
     if spec.intercept is not None:
         width = resolved.intercept_sd
-        intercept = numpyro.sample("intercept", dist.Normal(resolved.location, width))
-        rows = rows + intercept
-        totals[LEVEL] = jnp.reshape(intercept - middle_of(resolved), (1,))
+        rows = rows + numpyro.sample("intercept", dist.Normal(resolved.location, width))
     elif len(resolved.categories) > 1:
         cutpoints = _sample_cutpoints(resolved)
-        totals[LEVEL] = -jnp.reshape(_weighted(resolved, cutpoints.cuts), (1,))
     for i, covariate in enumerate(resolved.covariates):
         width = covariate.prior.parameters[0] * unit
         slope = numpyro.sample(f"{covariate.name}_slope", dist.Normal(0.0, width))
@@ -214,13 +156,9 @@ def family_model(resolved: Resolved, layout: Layout) -> None:
         for site, term in zip(scale_sites(resolved), resolved.terms, strict=False)
     }
     codes = dict(zip(sds, layout.seen.codes, strict=True))
-    # What is adopted has fewer levels than what adopts it.
-    for term in sorted(resolved.terms, key=lambda t: t.n_levels):
+    for term in resolved.terms:
         name = term.variable
-        parts = [totals[p].ravel()[levels] for p, levels in layout.adopted.get(name, ())]
-        about = jnp.reshape(sum(parts), term.shape) if parts else None
-        effect = _sample_effect(term, sds[name], layout.information.get(name), about)
-        totals[name] = effect if about is None else effect + about
+        effect = _sample_effect(term, sds[name], layout.information.get(name))
         numpyro.deterministic(f"{name}_effect", effect)
         if layout.cell is not None and _crosses(term):
             aligned = [
@@ -236,37 +174,18 @@ def family_model(resolved: Resolved, layout: Layout) -> None:
     numpyro.factor("scores", _log_likelihood(resolved, layout.seen, rows, cutpoints))
 
 
-def middle_of(resolved: Resolved) -> float:
-    """Return roughly where the intercept will lie: about it coordinates are centred."""
-    if not resolved.spec.is_latent:
-        return resolved.location
-    rejected, accepted = category_counts(resolved) + 1.0
-    share = accepted / (rejected + accepted)
-    return float(logit(share) if resolved.spec.link == "logit" else ndtri(share))
-
-
-def _weighted(resolved: Resolved, cuts: Array) -> Array:
-    """Average cutpoints by the scores beside them, about where they will lie."""
-    seen = category_counts(resolved) + 1.0
-    weight = seen[:-1] + seen[1:]
-    roughly = cutpoints_of(seen / seen.sum(), resolved.spec.link)
-    return jnp.mean(jnp.sum((cuts - roughly) * (weight / weight.sum()), axis=-1))
-
-
 def _in_order(effect: Array, term: ResolvedTerm, facets: tuple[str, ...]) -> Array:
     """Put an effect's axes in the order of the crossing."""
     order = sorted(range(len(term.dims)), key=lambda i: facets.index(term.dims[i]))
     return jnp.transpose(effect, order)
 
 
-def _sample_effect(term: ResolvedTerm, sd: Array, information: Any, about: Array | None) -> Array:
+def _sample_effect(term: ResolvedTerm, sd: Array, information: Any) -> Array:
     by = 0 if term.by_codes is None else term.by_codes.reshape(term.shape)
     if information is None:
         return sd[by] * sample_unit_effects(term)
     wide = jnp.sqrt(1.0 + information * sd[by] ** 2)
-    moved = 0.0 if about is None else information * sd[by] / wide * about
-    w = sample_unit_effects(term, f"{term.variable}_w", wide, moved)
-    return sd[by] / wide * (w - moved)
+    return sd[by] / wide * sample_unit_effects(term, f"{term.variable}_w", wide)
 
 
 def _sample_cutpoints(resolved: Resolved) -> Cutpoints:

@@ -157,9 +157,7 @@ def effects_model(
     numpyro.sample("scores", dist.Normal(mean, jnp.sqrt(noise)[by]).to_event(1), obs=resolved.score)
 
 
-def sample_unit_effects(
-    term: ResolvedTerm, name: str = "", wide: Array = 1.0, about: Array = 0.0
-) -> Array:
+def sample_unit_effects(term: ResolvedTerm, name: str = "", wide: Array = 1.0) -> Array:
     """Sample a term's effects at unit scale inside a NumPyro model, shape ``term.shape``.
 
     Parameters
@@ -169,15 +167,13 @@ def sample_unit_effects(
     wide : array
         The scale instead of 1: one number for effects that sum to zero, or else
         one for each.
-    about : array
-        The mean instead of 0, of effects that do not sum to zero.
     """
     name = name or f"{term.variable}_z"
     axes = range(len(term.shape))
     zeros = [a for a in axes if term.centred[a]]
     free = [a for a in axes if not term.centred[a]]
     if not zeros:
-        unit = dist.Normal(about, wide).expand(term.shape).to_event(len(term.shape))
+        unit = dist.Normal(0.0, wide).expand(term.shape).to_event(len(term.shape))
         return numpyro.sample(name, unit)
     centred = dist.ZeroSumNormal(wide, tuple(term.shape[a] for a in zeros))
     unit = centred.expand([term.shape[a] for a in free]).to_event(len(free))
