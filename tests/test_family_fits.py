@@ -43,7 +43,9 @@ def frame_of(score, backbones=4, scenarios=10, judges=5):
 def verdicts():
     spec = own("verdict", "judge", "scenario")
     made = simulate(spec, backbones=4, scenarios=60, judges=3, random_seed=11, sd={"backbone": 1.0})
-    return bj.fit(bj.read_scores(made.table), spec, **QUICK), made.truth
+    # The intercept and the mean of the scenarios part slowly.
+    longer = {**QUICK, "draws": 1500, "tune": 600}
+    return bj.fit(bj.read_scores(made.table), spec, **longer), made.truth
 
 
 @pytest.fixture(scope="module")
