@@ -352,7 +352,7 @@ def _notes(laid: _Laid, found: Sequence[ComponentEstimate]) -> tuple[str, ...]:
     table, resolved = laid.table, laid.resolved
     said = []
     scaled = [t.name for t in resolved.terms if t.scale.by is not None]
-    scaled += ["residual"] if resolved.residual.by is not None else []
+    scaled += ["residual"] if resolved.residual_facet is not None else []
     if scaled:
         said.append(
             f"one common (average) variance each for {', '.join(scaled)}, which the model has by "

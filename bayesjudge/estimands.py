@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import UsageError
+from bayesjudge.resolution import ResolvedTerm
 
 type Floats = NDArray[np.float64]
 
@@ -76,3 +77,30 @@ def finite_scenario_means(
             new = unit * term.sd / np.sqrt(rest)
             total = total + new * (rest / pool)
     return total
+
+
+def scenario_term(term: ResolvedTerm, effect: Floats, sd: Floats, n_backbones: int) -> ScenarioTerm:
+    """Return what a term with scenarios adds to the backbones' means.
+
+    Parameters
+    ----------
+    term : ResolvedTerm
+    effect : (n_draws, *shape)
+    sd : (n_draws,) or (n_draws, by)
+    n_backbones : int
+    """
+    axes = tuple(1 + i for i, dim in enumerate(term.dims) if dim != "backbone")
+    observed = effect.mean(axis=axes).reshape(len(effect), -1)
+    sd = sd[:, None] if term.scale.by is None else sd
+    if term.scale.by not in (None, "backbone"):
+        sd = np.sqrt(np.mean(sd**2, axis=1, keepdims=True))
+    others = [
+        n
+        for dim, n in zip(term.dims, term.shape, strict=True)
+        if dim not in ("backbone", "scenario")
+    ]
+    zeros = {dim for dim, centred in zip(term.dims, term.centred, strict=True) if centred}
+    scale = 0.0 if zeros - {"backbone"} else 1.0 / np.sqrt(np.prod(others))
+    width = n_backbones if "backbone" in term.dims else 1
+    sds = np.broadcast_to(sd * scale, (len(effect), width))
+    return ScenarioTerm(observed, sds, centred="backbone" in zeros)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
@@ -17,13 +16,16 @@ from bayesjudge import comparing, ranking
 from bayesjudge.closed_form.paired import PairedDifference, paired_differences, se_ratio_findings
 from bayesjudge.engines.convergence import Diagnostics, diagnose
 from bayesjudge.errors import ModelError
-from bayesjudge.estimands import ScenarioTerm, finite_scenario_means
+from bayesjudge.estimands import ScenarioTerm, finite_scenario_means, scenario_term
+from bayesjudge.families import prior_findings
 from bayesjudge.resolution import Resolved, ResolvedTerm, resolve
+from bayesjudge.response import LINK_VARIANCE
 from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores
 from bayesjudge.spec import ModelSpec
 from bayesjudge.storing import read_tree, scores_from_dataset, write_tree
+from bayesjudge.summaries import labelled_square, mean_square, summarize
 from bayesjudge.text import visible
 
 if TYPE_CHECKING:
@@ -79,18 +81,25 @@ class Fit:
     @cached_property
     def convergence(self) -> Diagnostics:
         """Convergence checks, as a frozen dataclass."""
-        return diagnose(self.posterior, self.resolved.panel)
+        sampled = self.metadata["method"] == "nuts"
+        return diagnose(self.posterior, self.resolved.panel, sampled)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the backbones, in the order of the posterior."""
         return self.scores.levels("backbone")
 
-    def means(self, scenario_pool: int | None = None) -> Floats:
+    def means(self, scenario_pool: int | None = None, latent: bool = False) -> Floats:
         """Return draws of the backbone means, (n_draws, B), on the score scale.
+
+        Of verdicts this is the acceptance probability, of categories the expected
+        score; both are marginal over the random facets and averaged over the panel.
 
         Parameters
         ----------
+        latent : bool
+            Means on the latent scale of verdicts and categories instead, in
+            units of the link.
         scenario_pool : int, optional
             None speaks of new scenarios. A number N speaks of a finite pool of
             N scenarios of which the table holds n; N = n of these alone.
@@ -98,13 +107,26 @@ class Fit:
         Raises
         ------
         ModelError
-            Where a pool is asked for and the model has no scenario effects.
+            Where a pool is asked for and the model has no scenario effects, or
+            would need expected scores of single scenarios; or where a latent
+            scale is asked of a family that has none.
         UsageError
             Where the pool is smaller than the number of scenarios in the table.
         """
-        means = self._flat("backbone_mean")
+        if latent and not self.spec.is_latent:
+            raise ModelError(
+                f"family {self.spec.family!r} has no latent scale",
+                remedy="Its means are on the score scale; leave --latent out",
+            )
+        means = self._flat("backbone_latent" if latent else "backbone_mean")
         if scenario_pool is None:
             return means
+        if self.spec.is_latent and not latent:
+            raise ModelError(
+                "expected scores are of new scenarios; those of the table's alone are not "
+                f"worked out for family {self.spec.family!r}",
+                remedy="Ask on the latent scale with --latent, or leave the question out",
+            )
         # Over judges not in the panel the effects of a scenario average to zero.
         known = {*self.resolved.panel, "scenario"}
         terms = [t for t in self.resolved.terms if "scenario" in t.dims and set(t.dims) <= known]
@@ -124,6 +146,7 @@ class Fit:
         rope: float = 0.0,
         ci_prob: float = CI_PROB,
         scenario_pool: int | None = None,
+        latent: bool = False,
     ) -> pd.DataFrame:
         """Return one row a backbone, best first.
 
@@ -131,25 +154,32 @@ class Fit:
         rank_lower, rank_upper, rank_lower_sim, rank_upper_sim, p_best, sucra,
         sucra_lower, sucra_upper, tier. Means are panel means on the score
         scale, intervals equal-tailed with probability ``ci_prob``; ``rope`` is
-        the difference, on the score scale, below which two count as equal.
+        the difference, on the scale of the means, below which two count as equal.
+        ``latent`` puts means on the latent scale of verdicts and categories.
         """
         return ranking.leaderboard(
-            self.means(scenario_pool),
+            self.means(scenario_pool, latent),
             self.labels,
             ci_prob=ci_prob,
             rope=rope,
             lower_is_better=self.scores.lower_is_better,
         )
 
-    def best_set(self, *, level: float = 0.95, scenario_pool: int | None = None) -> tuple[str, ...]:
+    def best_set(
+        self, *, level: float = 0.95, scenario_pool: int | None = None, latent: bool = False
+    ) -> tuple[str, ...]:
         """Return the smallest set that holds the best backbone with this probability."""
-        table = self.rank_probabilities(scenario_pool=scenario_pool)
+        table = self.rank_probabilities(scenario_pool=scenario_pool, latent=latent)
         return ranking.best_set(table.to_numpy()[:, 0], self.labels, level)
 
-    def rank_probabilities(self, *, scenario_pool: int | None = None) -> pd.DataFrame:
+    def rank_probabilities(
+        self, *, scenario_pool: int | None = None, latent: bool = False
+    ) -> pd.DataFrame:
         """Return P(backbone has rank), backbones by rows, ranks 1 to B by columns."""
-        values = ranking.rank_probabilities(self.means(scenario_pool), self.scores.lower_is_better)
-        return _square(values, self.labels, range(1, len(self.labels) + 1), "rank")
+        values = ranking.rank_probabilities(
+            self.means(scenario_pool, latent), self.scores.lower_is_better
+        )
+        return labelled_square(values, self.labels, range(1, len(self.labels) + 1), "rank")
 
     @property
     def unpaired(self) -> bool:
@@ -171,7 +201,7 @@ class Fit:
                 remedy="Use crossed for differences between backbones",
             )
 
-    def pairwise(self, *, scenario_pool: int | None = None) -> pd.DataFrame:
+    def pairwise(self, *, scenario_pool: int | None = None, latent: bool = False) -> pd.DataFrame:
         """Return P(row beats column), ties split; the diagonal is null.
 
         Raises
@@ -180,8 +210,10 @@ class Fit:
             Where the model does not pair backbones by scenario.
         """
         self._refuse_pairs()
-        values = comparing.pairwise_beats(self.means(scenario_pool), self.scores.lower_is_better)
-        return _square(values, self.labels, self.labels, "other")
+        values = comparing.pairwise_beats(
+            self.means(scenario_pool, latent), self.scores.lower_is_better
+        )
+        return labelled_square(values, self.labels, self.labels, "other")
 
     def differences(
         self,
@@ -189,13 +221,14 @@ class Fit:
         rope: float | None = None,
         ci_prob: float = CI_PROB,
         scenario_pool: int | None = None,
+        latent: bool = False,
     ) -> pd.DataFrame:
         """Return one row a pair: difference, its interval, and the data's own standard error.
 
         Columns: backbone, other, difference, sd, ci_lower, ci_upper, p_beats,
         p_within_rope (null without a ROPE), clustered_se and n_scenarios: the
         scenario-clustered standard error of the paired difference, null where
-        fewer than two scenarios are shared.
+        fewer than two scenarios are shared, and on the latent scale.
 
         Raises
         ------
@@ -204,7 +237,7 @@ class Fit:
         """
         self._refuse_pairs()
         table = comparing.pairwise_differences(
-            self.means(scenario_pool),
+            self.means(scenario_pool, latent),
             self.labels,
             ci_prob=ci_prob,
             rope=rope,
@@ -219,7 +252,8 @@ class Fit:
             dtype=np.int64,
         ).reshape(-1, 2)
         paired = self._paired(pairs)
-        return table.assign(clustered_se=paired.se, n_scenarios=paired.n_scenarios)
+        se = np.full(len(pairs), np.nan) if latent else paired.se
+        return table.assign(clustered_se=se, n_scenarios=paired.n_scenarios)
 
     def standard_error_findings(self) -> tuple[Problem, ...]:
         """Warn where posterior sd and clustered standard error of neighbours disagree.
@@ -238,6 +272,10 @@ class Fit:
             comparing.difference_sd(means, pairs), self._paired(pairs), pairs, self.labels
         )
         return tuple(finding.problem() for finding in found)
+
+    def prior_findings(self) -> tuple[Problem, ...]:
+        """Warn where all verdicts, or all categories, are one: the rest is the prior's."""
+        return prior_findings(self.spec, self.scores)
 
     def effects(self, term: str, *, ci_prob: float = CI_PROB) -> pd.DataFrame:
         """Return one row a level or cell of a term: estimate, sd, ci_lower, ci_upper.
@@ -260,22 +298,25 @@ class Fit:
             dim: pd.Series([names[i] for i in cell], dtype=object)
             for dim, names, cell in zip(found.dims, labels, cells, strict=True)
         }
-        return pd.DataFrame({**columns, **_summary(draws, ci_prob, "estimate")})
+        return pd.DataFrame({**columns, **summarize(draws, ci_prob, "estimate")})
 
     def variance_components(self, *, ci_prob: float = CI_PROB) -> pd.DataFrame:
         """Return one row a term: variance (with its interval), sd and share of the total.
 
         Panel terms report the variance over the panel itself, random terms that
-        of their population; a scale by a facet is averaged over its levels.
+        of their population; a scale by a facet is averaged over its levels. Of
+        verdicts and categories variances are on the latent scale, the residual
+        the link's own (pi^2/3 for logit, 1 for probit); Student's t reports its
+        squared scale.
         """
         import pandas as pd
 
         variances = {t.name: self._variance(t) for t in self.resolved.terms}
-        variances["residual"] = _mean_square(self._flat("sigma"))
+        variances["residual"] = self._residual_variance()
         total = np.sum(list(variances.values()), axis=0)
         rows = []
         for name, draws in variances.items():
-            summary = _summary(draws[:, None], ci_prob, "variance")
+            summary = summarize(draws[:, None], ci_prob, "variance")
             rows.append(
                 {
                     "term": name,
@@ -370,26 +411,16 @@ class Fit:
     def _variance(self, term: ResolvedTerm) -> Floats:
         panel = f"{term.variable}_sd_panel"
         name = panel if panel in self.posterior["posterior"] else f"{term.variable}_sd"
-        return _mean_square(self._flat(name))
+        return mean_square(self._flat(name))
+
+    def _residual_variance(self) -> Floats:
+        if not self.spec.is_latent:
+            return mean_square(self._flat("sigma"))
+        return np.full(len(self._flat("backbone_mean")), LINK_VARIANCE[self.spec.link])
 
     def _scenario_term(self, term: ResolvedTerm) -> ScenarioTerm:
-        effect = self._effect(term)
-        axes = tuple(1 + i for i, dim in enumerate(term.dims) if dim != "backbone")
-        observed = effect.mean(axis=axes).reshape(len(effect), -1)
         sd = self._flat(f"{term.variable}_sd")
-        sd = sd[:, None] if term.scale.by is None else sd
-        if term.scale.by not in (None, "backbone"):
-            sd = np.sqrt(np.mean(sd**2, axis=1, keepdims=True))
-        others = [
-            n
-            for dim, n in zip(term.dims, term.shape, strict=True)
-            if dim not in ("backbone", "scenario")
-        ]
-        zeros = {dim for dim, centred in zip(term.dims, term.centred, strict=True) if centred}
-        scale = 0.0 if zeros - {"backbone"} else 1.0 / np.sqrt(np.prod(others))
-        width = len(self.labels) if "backbone" in term.dims else 1
-        sds = np.broadcast_to(sd * scale, (len(effect), width))
-        return ScenarioTerm(observed, sds, centred="backbone" in zeros)
+        return scenario_term(term, self._effect(term), sd, len(self.labels))
 
     def _paired(self, pairs: NDArray[np.int64]) -> PairedDifference:
         scores = self.scores
@@ -414,31 +445,3 @@ def load(path: str | Path) -> Fit:
     tree = read_tree(Path(path))
     spec, scores = scores_from_dataset(tree, str(path))
     return Fit(spec, scores, tree)
-
-
-def _square(
-    values: Floats, rows: Iterable[str], columns: Iterable[object], name: str
-) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(
-        values,
-        index=pd.Index(list(rows), dtype=object, name="backbone"),
-        columns=pd.Index(list(columns), dtype=object, name=name),
-    )
-
-
-def _summary(draws: Floats, ci_prob: float, name: str) -> dict[str, Floats]:
-    ranking.check_probability(ci_prob, "ci_prob")
-    tail = (1 - ci_prob) / 2
-    lower, upper = np.quantile(draws, [tail, 1 - tail], axis=0)
-    return {
-        name: draws.mean(axis=0),
-        "sd": draws.std(axis=0, ddof=1),
-        "ci_lower": lower,
-        "ci_upper": upper,
-    }
-
-
-def _mean_square(values: Floats) -> Floats:
-    return np.mean(values.reshape(len(values), -1) ** 2, axis=1)

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+USUAL = (1000, 500)
+SAMPLED = (2000, 1000)
+"""Draws kept and discarded of each chain; effects that are sampled mix more slowly."""
+
+
 def fit(
     scores: Scores,
     model: str | Path | ModelSpec = "crossed",
@@ -29,8 +34,8 @@ def fit(
     priors: Iterable[str] = (),
     unit: float | None = None,
     location: float | None = None,
-    draws: int = 1000,
-    tune: int = 500,
+    draws: int | None = None,
+    tune: int | None = None,
     chains: int = 4,
     target_accept: float = 0.95,
     random_seed: int = 0,
@@ -40,6 +45,9 @@ def fit(
 ) -> Fit:
     """Fit a crossed random-effects model to scores.
 
+    Gaussian models integrate their effects out; for verdicts, categories,
+    Student's t and covariates every effect is sampled with NUTS.
+
     Parameters
     ----------
     scores : Scores
@@ -47,15 +55,18 @@ def fit(
     model : str, path or ModelSpec
         A shipped model's name, a TOML file, or a spec.
     engine : {"auto", "exact", "numpyro", "pymc"}
-        ``auto`` takes the exact engine for gaussian models. ``pymc`` needs the extra
-        of that name, samples every effect, and compiles for some 20 s first.
+        ``auto`` takes the exact engine for gaussian models without covariates.
+        ``pymc`` needs the extra of that name, samples every effect, and compiles
+        for some 20 s first.
     priors : iterable of str
         Overrides such as ``"judge.scale=half_normal:0.5"``.
     unit, location : float, optional
         u and c of the priors, in the unit of the scores; by default from the
-        scale, else from the data's sd and mean.
+        scale, else from the data's sd and mean. Not for verdicts and categories,
+        whose effects are in units of the link.
     draws, tune, chains, target_accept, random_seed
-        Sampling; ``draws`` are kept from each of ``chains``.
+        Sampling; ``draws`` are kept from each of ``chains``. By default 1000
+        after 500, and 2000 after 1000 where every effect is sampled.
     nested_effects : bool
         Keep all effects in the posterior: of generations and of interactions
         with a random facet too, which are otherwise drawn when asked for.
@@ -71,7 +82,8 @@ def fit(
     Raises
     ------
     DataError
-        Where the table cannot tell the backbones apart from noise.
+        Where the table cannot tell the backbones apart from noise, a score is
+        none that the family takes, or a covariate was not read.
     ModelError
         Where the model or a prior is wrong.
     UsageError
@@ -85,9 +97,10 @@ def fit(
     spec = model if isinstance(model, ModelSpec) else read_model(model)
     for text in (priors,) if isinstance(priors, str) else priors:
         spec = override_prior(spec, text)
+    usual = USUAL if spec.family == "gaussian" and not spec.covariates else SAMPLED
     settings = Settings(
-        draws=draws,
-        tune=tune,
+        draws=usual[0] if draws is None else draws,
+        tune=usual[1] if tune is None else tune,
         chains=chains,
         target_accept=target_accept,
         random_seed=random_seed,
@@ -95,7 +108,7 @@ def fit(
         integrate=integrate,
         progress=progress,
     )
-    name = choose_engine(engine, spec.family, integrate)
+    name = choose_engine(engine, spec.family, integrate, bool(spec.covariates))
     resolved = resolve(spec, scores, unit, location)
     drawn = load_engine(name)(resolved, settings)
     tree = posterior_tree(resolved, drawn)

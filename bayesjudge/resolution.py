@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError, ModelError
+from bayesjudge.families import (
+    Dropped,
+    ResolvedCovariate,
+    ResolvedThresholds,
+    family_notes,
+    resolve_covariate,
+    resolve_thresholds,
+    response_location,
+    response_unit,
+    unit_and_location,
+)
+from bayesjudge.response import categories_of
 from bayesjudge.scores.identification import Pattern, Unidentified, identify
 from bayesjudge.scores.nesting import GENERATION_OF, nested_generation
 from bayesjudge.scores.table import CANONICAL_FACETS, Facet, Scores
 from bayesjudge.spec import ModelSpec, Prior, Scale, Term
+
+__all__ = [
+    "NOISE_FLOOR",
+    "RESIDUAL",
+    "Dropped",
+    "Resolved",
+    "ResolvedTerm",
+    "canonical_order",
+    "resolve",
+    "response_location",
+    "response_unit",
+]
 
 RESIDUAL = "residual"
 
@@ -21,8 +44,8 @@ RESIDUAL = "residual"
 # backbone at the ceiling) would otherwise make the posterior improper.
 NOISE_FLOOR = 1e-3
 
-# Variances of smaller units, or of larger ones than its inverse, are no numbers.
-_SMALLEST_UNIT = 1e-100
+# Half-normal width of scales on a latent scale (STATISTICS section 2).
+LATENT_WIDTH = 1.5
 
 # A facet with fewer levels says little about the population it came from.
 FEW_LEVELS = 5
@@ -70,14 +93,6 @@ class ResolvedTerm:
         return int(np.prod(self.shape))
 
 
-@dataclass(frozen=True)
-class Dropped:
-    """A term of the model that this table cannot carry, and why."""
-
-    name: str
-    reason: str
-
-
 @dataclass(frozen=True, eq=False)
 class Resolved:
     """A model on a table: what an engine needs, and nothing it must look up.
@@ -87,7 +102,8 @@ class Resolved:
     spec : ModelSpec
     score : (N,) float array
     terms : tuple of ResolvedTerm
-    residual : Scale
+    residual : Scale or None
+        None for a model without a residual scale.
     residual_by : (N,) int array or None
         Level of ``residual.by`` of each score; None for one common sd.
     residual_labels : tuple of str
@@ -100,12 +116,17 @@ class Resolved:
         Which facets were treated as what.
     labels : tuple of (dim, labels)
         Coordinates of every dim in ``terms``.
+    categories : tuple of int
+        Values that a score of a latent family can take, rising; else empty.
+    thresholds : ResolvedThresholds or None
+        None where all scores share their cutpoints, or there are none.
+    covariates : tuple of ResolvedCovariate
     """
 
     spec: ModelSpec
     score: NDArray[np.float64]
     terms: tuple[ResolvedTerm, ...]
-    residual: Scale
+    residual: Scale | None
     residual_by: NDArray[np.int64] | None
     residual_labels: tuple[str, ...]
     unit: float
@@ -115,6 +136,27 @@ class Resolved:
     panel: tuple[str, ...]
     random: tuple[str, ...]
     labels: tuple[tuple[str, tuple[str, ...]], ...]
+    categories: tuple[int, ...] = ()
+    thresholds: ResolvedThresholds | None = None
+    covariates: tuple[ResolvedCovariate, ...] = ()
+
+    @property
+    def residual_facet(self) -> str | None:
+        """The facet that the residual scale is by, if any."""
+        return None if self.residual is None else self.residual.by
+
+    @property
+    def residual_scale(self) -> Scale:
+        """Prior of the residual sd.
+
+        Raises
+        ------
+        ModelError
+            For a model without a residual scale.
+        """
+        if self.residual is None:
+            raise ModelError(f"family {self.spec.family!r} has no residual scale")
+        return self.residual
 
     @property
     def noise_floor(self) -> float:
@@ -155,34 +197,6 @@ class Resolved:
         )
 
 
-def response_unit(score: NDArray[np.float64], scale: tuple[float, float] | None) -> float:
-    """Return u: a quarter of the scale, else the sd to one significant digit."""
-    if scale is not None:
-        return (scale[1] - scale[0]) / 4
-    largest = float(np.max(np.abs(score)))
-    if score.size < 2 or largest == 0.0:
-        return 1.0
-    # Of scores near one, so that squares are numbers whatever their size.
-    relative = float(np.std(score / largest, ddof=1))
-    if relative <= 1e-12:
-        return 1.0
-    sd = relative * largest
-    return _round_to(sd, _leading_digit(sd))
-
-
-def response_location(
-    score: NDArray[np.float64], scale: tuple[float, float] | None, unit: float
-) -> float:
-    """Return c: the middle of the scale, else the mean rounded to the unit's digit.
-
-    The digit is that of the unit and not of the mean itself: a mean of 1234.5
-    with an sd of 1 would otherwise be rounded to 1000, 117 prior sds away.
-    """
-    if scale is not None:
-        return (scale[0] + scale[1]) / 2
-    return _round_to(float(np.mean(score)), _leading_digit(unit))
-
-
 def resolve(
     spec: ModelSpec,
     scores: Scores,
@@ -196,7 +210,8 @@ def resolve(
     spec : ModelSpec
     scores : Scores
     unit, location : float, optional
-        Override u and c; calibration studies pass constants.
+        Override u and c; calibration studies pass constants. The latent scale
+        of verdicts and categories has the unit 1 and the location 0.
 
     Returns
     -------
@@ -207,23 +222,19 @@ def resolve(
     Raises
     ------
     DataError
-        Where backbone effects cannot be told from the residual.
+        Where backbone effects cannot be told from the residual, a score is none
+        that the family takes, or a covariate is missing.
     ModelError
         Where a scale is ``by`` a facet that the term or table does not have,
         or the unit is not positive and finite.
     """
-    if unit is None:
-        unit = response_unit(scores.score, scores.scale)
-    if not _SMALLEST_UNIT < unit < 1 / _SMALLEST_UNIT:
-        raise ModelError(
-            f"the unit is {unit!r}",
-            remedy="It must be positive and finite, and so its square: rescale the scores",
-        )
-    if location is None:
-        location = response_location(scores.score, scores.scale, unit)
-    if not math.isfinite(location):
-        raise ModelError(f"the location is {location!r}", remedy="It must be finite")
+    unit, location = unit_and_location(spec, scores, unit, location)
     facets = _facets_with_nesting(scores)
+    categories = (
+        categories_of(spec.family, scores.score, scores.scale, scores.source)
+        if spec.is_latent
+        else ()
+    )
     candidates: list[ResolvedTerm] = []
     dropped: list[Dropped] = []
     for term in (*spec.terms, *_terms_of_user_facets(spec, scores)):
@@ -232,6 +243,12 @@ def resolve(
             dropped.append(Dropped(":".join(_dims(term, facets)), reason))
         else:
             candidates.append(_resolve_term(term, facets))
+    # The residual stands among the patterns of a verdict's or a category's model
+    # too. Its variance on the latent scale is fixed by convention, not known: an
+    # effect for every score adds to it, and all others with the cutpoints stretch
+    # to match (exactly so for probit; for logit but for the shape of the sum). So
+    # what cannot be told from the residual of a gaussian model cannot be told from
+    # that of these, and terms of whole cells need replicated cells all the same.
     kept, lost = identify(
         (*(_pattern(t) for t in candidates), _residual_pattern(len(scores))),
         frozenset({"backbone", RESIDUAL}),
@@ -246,7 +263,13 @@ def resolve(
     dropped += [Dropped(u.name, _confounded(u)) for u in lost]
     terms = tuple(t for t in candidates if t.name in kept)
     residual, residual_by, residual_labels = _resolve_residual(spec, facets)
-    used = {name for term in terms for name in (*term.dims, term.scale.by)} | {residual.by}
+    thresholds, no_thresholds = resolve_thresholds(spec, facets, categories)
+    dropped += no_thresholds
+    if spec.is_latent:
+        _check_scales_by(terms, facets)
+    residual_facet = None if residual is None else residual.by
+    used = {name for term in terms for name in (*term.dims, term.scale.by)} | {residual_facet}
+    used |= {thresholds.by} if thresholds is not None else set()
     by_role = {f.name: f.role for f in scores.facets}
     return Resolved(
         spec=spec,
@@ -258,10 +281,13 @@ def resolve(
         unit=unit,
         location=location,
         dropped=tuple(dropped),
-        notes=_notes(terms, facets),
+        notes=(*_notes(terms, facets), *family_notes(spec, scores, categories)),
         panel=tuple(n for n, role in by_role.items() if role == "panel" and n in used),
         random=tuple(n for n, role in by_role.items() if role == "random" and n in used),
         labels=tuple((n, facets[n].levels) for n in facets if n in used),
+        categories=categories,
+        thresholds=thresholds,
+        covariates=tuple(resolve_covariate(c.column, c.prior, scores) for c in spec.covariates),
     )
 
 
@@ -269,14 +295,6 @@ def canonical_order(facets: tuple[str, ...], users: tuple[str, ...]) -> tuple[st
     """Sort facet names: backbone, judge, language, scenario, generation, the user's."""
     order = (*CANONICAL_FACETS, *users)
     return tuple(sorted(facets, key=lambda f: order.index(f) if f in order else len(order)))
-
-
-def _round_to(value: float, digit: int) -> float:
-    return float(round(value, -digit))
-
-
-def _leading_digit(value: float) -> int:
-    return math.floor(math.log10(value))
 
 
 def _facets_with_nesting(scores: Scores) -> dict[str, Facet]:
@@ -292,14 +310,26 @@ def _facets_with_nesting(scores: Scores) -> dict[str, Facet]:
     return facets
 
 
+def _check_scales_by(terms: tuple[ResolvedTerm, ...], facets: dict[str, Facet]) -> None:
+    """Refuse scales by a random facet: a new level's scale has no expected score yet."""
+    for term in terms:
+        by = term.scale.by
+        if by is not None and facets[by].role == "random":
+            raise ModelError(
+                f"the scale of {term.name!r} is by {by!r}, which is random",
+                remedy="With verdicts and categories scales can be by panel facets only",
+            )
+
+
 def _terms_of_user_facets(spec: ModelSpec, scores: Scores) -> tuple[Term, ...]:
     terms: list[Term] = []
     named = {name for term in spec.terms for name in term.facets}
     for facet in scores.facets:
         if facet.name in CANONICAL_FACETS or facet.name in named:
             continue
-        width = 0.5 if facet.role == "panel" else 1.0
-        terms.append(Term((facet.name,), Scale(Prior("half_normal", (1.0,)))))
+        main = LATENT_WIDTH if spec.is_latent else 1.0
+        width = main / 2 if facet.role == "panel" and not spec.is_latent else main
+        terms.append(Term((facet.name,), Scale(Prior("half_normal", (main,)))))
         terms.append(Term(("backbone", facet.name), Scale(Prior("half_normal", (width,)))))
     return tuple(terms)
 
@@ -365,9 +395,9 @@ def _by_codes(
 
 def _resolve_residual(
     spec: ModelSpec, facets: dict[str, Facet]
-) -> tuple[Scale, NDArray[np.int64] | None, tuple[str, ...]]:
+) -> tuple[Scale | None, NDArray[np.int64] | None, tuple[str, ...]]:
     if spec.residual is None:
-        raise ModelError(f"family {spec.family!r} has no residual scale to resolve")
+        return None, None, ()
     by = spec.residual.by
     if by is None:
         return spec.residual, None, ()

@@ -10,16 +10,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.drawing import (
+    answer_scores,
+    continuous_scores,
+    draw_cutpoints,
+    draw_scale,
+    unit_effects,
+)
 from bayesjudge.errors import ModelError, UsageError
-from bayesjudge.resolution import RESIDUAL, Resolved, ResolvedTerm, resolve
+from bayesjudge.expectations import expected_scores
+from bayesjudge.resolution import RESIDUAL, Resolved, resolve
 from bayesjudge.scores.table import Facet, Role, Scores
-from bayesjudge.spec import ModelSpec, Prior, Scale, read_model
+from bayesjudge.spec import ModelSpec, read_model
 
 if TYPE_CHECKING:
     import pandas as pd
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
+
+DEFAULT_SCALE = (1, 5)
 
 ROLES: dict[str, Role] = {
     "backbone": "panel",
@@ -57,13 +67,14 @@ def simulate(
     languages: int | Sequence[str] = 1,
     sd: Mapping[str, float | Sequence[float]] | None = None,
     means: Mapping[str, float] | None = None,
-    unit: float = 1.0,
-    location: float = 7.0,
+    unit: float | None = None,
+    location: float | None = None,
+    scale: tuple[int, int] | None = None,
     missing: float = 0.0,
     one_judge: bool = False,
     random_seed: int = 0,
 ) -> Simulation:
-    """Draw a table of scores, and the truth behind it, from a gaussian model.
+    """Draw a table of scores, and the truth behind it, from a model of any family.
 
     Parameters
     ----------
@@ -76,9 +87,13 @@ def simulate(
         scale by backbone one number for all levels or one a level. Others are
         drawn from the model's priors.
     means : mapping of str to float, optional
-        Panel means to fix, by backbone: all of them or none.
-    unit, location : float
-        u and c of the priors.
+        Panel means to fix, by backbone: all of them or none. Not for verdicts
+        and categories.
+    unit, location : float, optional
+        u and c of the priors, 1 and 7 by default; verdicts and categories have
+        a latent scale of their own.
+    scale : (low, high), optional
+        Categories of a cumulative model, whole numbers; 1 to 5 by default.
     missing : float
         Fraction of the scores left out, at random.
     one_judge : bool
@@ -90,18 +105,30 @@ def simulate(
     Returns
     -------
     Simulation
+        Covariates of the model are columns of independent standard normal numbers.
 
     Raises
     ------
     ModelError
-        Where the model is not gaussian, or a term named in ``sd`` is not in it.
+        Where a term named in ``sd`` is not in the model, or the model has no such
+        unit, location or scale.
     UsageError
         Where an argument is out of range.
     DataError
         Where so much is missing that no model fits what is left.
     """
     spec = model if isinstance(model, ModelSpec) else read_model(model)
-    _require_gaussian(spec)
+    if not spec.is_latent:
+        unit = 1.0 if unit is None else unit
+        location = 7.0 if location is None else location
+    if spec.family == "cumulative":
+        scale = DEFAULT_SCALE if scale is None else scale
+    elif scale is not None:
+        raise ModelError(
+            f"family {spec.family!r} has no categories",
+            f"scale {scale[0]:g} {scale[1]:g}",
+            "Leave the scale out",
+        )
     if random_seed < 0:
         raise UsageError(f"random_seed is {random_seed}", remedy="It must be at least 0")
     given = {
@@ -122,14 +149,26 @@ def simulate(
         if name in ("backbone", "judge", "scenario") or len(labels[name]) > 1
     }
     facets = tuple(_facet(name, labels[name], column) for name, column in kept.items())
-    blank = Scores(np.zeros(codes["backbone"].size), facets, source="the simulated table")
+    n = codes["backbone"].size
+    covariates = tuple((c.column, rng.standard_normal(n)) for c in spec.covariates)
+    blank = Scores(
+        np.full(n, 0.0 if scale is None else float(scale[0])),
+        facets,
+        scale=scale,
+        source="the simulated table",
+        covariates=covariates,
+    )
     resolved = resolve(spec, blank, unit, location)
     score, truth = simulate_scores(resolved, rng, sd=sd, means=means)
     truth["labels"] = {name: list(levels) for name, levels in resolved.labels}
     columns = {f.name: _column(f) for f in facets}
     order = ("backbone", "scenario", "language", "generation", "judge")
     return Simulation(
-        _frame({**{n: columns[n] for n in order if n in columns}, "score": score}), truth
+        _frame(
+            {**{n: columns[n] for n in order if n in columns}, **dict(covariates), "score": score},
+            {"score", *blank.covariate_names},
+        ),
+        truth,
     )
 
 
@@ -159,51 +198,53 @@ def simulate_scores(
         ``model``, ``unit``, ``location``; ``intercept``; ``scales``
         (``judge_sd``, ..., ``sigma``: floats, or arrays over levels); ``hyper``
         (centre and spread of scales by levels); ``effects`` (arrays by the
-        term's variable, ``backbone_judge``); ``backbone_mean`` (B,).
+        term's variable, ``backbone_judge``); ``parameters`` (``cutpoints``,
+        ``cutpoints_sd``, ``degrees_of_freedom``, slopes of covariates);
+        ``backbone_mean`` (B,), on the score scale, and of verdicts and categories
+        ``backbone_latent`` (B,). No intercept and no ``sigma`` where the model
+        has none.
 
     Raises
     ------
     ModelError
-        Where the model is not gaussian, or a term named in ``sd`` is not in it.
+        Where a term named in ``sd`` is not in the model, or means are given for
+        verdicts or categories.
     UsageError
         Where a value is out of range, or ``means`` names other backbones.
     """
-    _require_gaussian(resolved.spec)
+    if means is not None and resolved.spec.is_latent:
+        raise ModelError(
+            f"means cannot be fixed for family {resolved.spec.family!r}",
+            f"model {resolved.spec.name}",
+            "Fix sds, or take another seed",
+        )
     fixed = _fixed_scales(resolved, sd or {})
     scales: dict[str, Any] = {}
     hyper: dict[str, float] = {}
     effects: dict[str, Floats] = {}
-    intercept = resolved.location + resolved.intercept_sd * rng.standard_normal()
+    intercept = 0.0
+    if resolved.spec.intercept is not None:
+        intercept = resolved.location + resolved.intercept_sd * rng.standard_normal()
     for term in resolved.terms:
         name = f"{term.variable}_sd"
-        values = _draw_scale(
+        values = draw_scale(
             name, term.scale, len(term.by_labels), resolved.unit, rng, hyper, fixed.get(term.name)
         )
         scales[name] = values if term.by_labels else float(values[0])
         by = np.zeros(term.n_levels, np.int64) if term.by_codes is None else term.by_codes
-        effects[term.variable] = values[by].reshape(term.shape) * _unit_effects(term, rng)
-    floor = resolved.noise_floor
-    sigma = _draw_scale(
-        "sigma",
-        resolved.residual,
-        len(resolved.residual_labels),
-        resolved.unit,
-        rng,
-        hyper,
-        fixed.get(RESIDUAL),
-    )
-    if RESIDUAL not in fixed:
-        sigma = np.sqrt(sigma**2 + floor**2)
-    scales["sigma"] = sigma if resolved.residual_labels else float(sigma[0])
+        effects[term.variable] = values[by].reshape(term.shape) * unit_effects(term, rng)
+    parameters: dict[str, Any] = {
+        f"{c.name}_slope": c.prior.parameters[0] * resolved.unit * rng.standard_normal()
+        for c in resolved.covariates
+    }
     if means is not None:
         intercept = _fix_means(resolved, effects, means)
-    score = np.full(resolved.score.size, intercept)
+    eta = np.full(resolved.score.size, intercept)
     for term in resolved.terms:
-        score += effects[term.variable].ravel()[term.codes]
-    of_row = (
-        np.zeros(score.size, np.int64) if resolved.residual_by is None else resolved.residual_by
-    )
-    score += sigma[of_row] * rng.standard_normal(score.size)
+        eta += effects[term.variable].ravel()[term.codes]
+    for covariate in resolved.covariates:
+        eta += parameters[f"{covariate.name}_slope"] * covariate.values
+    latent = intercept + _panel_part(resolved, effects)
     truth = {
         "model": resolved.spec.title,
         "unit": resolved.unit,
@@ -212,18 +253,17 @@ def simulate_scores(
         "scales": scales,
         "hyper": hyper,
         "effects": effects,
-        "backbone_mean": intercept + _panel_part(resolved, effects),
+        "parameters": parameters,
+        "backbone_mean": latent,
     }
-    return score, truth
-
-
-def _require_gaussian(spec: ModelSpec) -> None:
-    if spec.family != "gaussian":
-        raise ModelError(
-            f"family {spec.family!r} cannot be simulated yet",
-            f"model {spec.name}",
-            "Use a gaussian model",
-        )
+    if resolved.spec.intercept is None:
+        del truth["intercept"]
+    if not resolved.spec.is_latent:
+        return continuous_scores(resolved, eta, truth, rng, fixed.get(RESIDUAL)), truth
+    parameters |= draw_cutpoints(resolved, rng)
+    truth["backbone_latent"] = latent
+    truth["backbone_mean"] = _expected(resolved, truth)
+    return answer_scores(resolved, eta, parameters.get("cutpoints"), rng), truth
 
 
 def _labels(name: str, given: int | Sequence[str]) -> tuple[str, ...]:
@@ -284,12 +324,24 @@ def _column(facet: Facet) -> NDArray[np.object_]:
     return np.array(facet.levels, dtype=object)[facet.codes]
 
 
-def _frame(columns: Mapping[str, Any]) -> pd.DataFrame:
+def _frame(columns: Mapping[str, Any], numeric: set[str]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(
-        {n: pd.Series(v, dtype=float if n == "score" else object) for n, v in columns.items()}
+        {n: pd.Series(v, dtype=float if n in numeric else object) for n, v in columns.items()}
     )
+
+
+def _expected(resolved: Resolved, truth: Mapping[str, Any]) -> Floats:
+    cutpoints = truth["parameters"].get("cutpoints")
+    found: Floats = expected_scores(
+        resolved,
+        np.array([truth.get("intercept", 0.0)]),
+        {name: np.asarray(value)[None] for name, value in truth["effects"].items()},
+        {name: np.asarray(value, dtype=float)[None] for name, value in truth["scales"].items()},
+        None if cutpoints is None else np.asarray(cutpoints)[None],
+    )
+    return np.asarray(found[0])
 
 
 def _fixed_scales(
@@ -299,6 +351,8 @@ def _fixed_scales(
     fixed: dict[str, Floats] = {}
     for name, value in sd.items():
         if name == RESIDUAL:
+            # Raises for a model without a residual scale.
+            _ = resolved.residual_scale
             key, n_by = RESIDUAL, len(resolved.residual_labels)
         else:
             term = resolved.term(name)
@@ -313,44 +367,6 @@ def _fixed_scales(
             )
         fixed[key] = np.broadcast_to(values, (max(n_by, 1),)).copy()
     return fixed
-
-
-def _draw_scale(
-    name: str,
-    scale: Scale,
-    n_by: int,
-    unit: float,
-    rng: np.random.Generator,
-    hyper: dict[str, float],
-    fixed: Floats | None,
-) -> Floats:
-    """Draw one sd, or one a level, and note the hyperparameters."""
-    if fixed is not None:
-        return fixed
-    center = _draw_prior(scale.center, rng) * unit
-    if not n_by:
-        return np.array([center])
-    spread = 0.0 if scale.spread is None else _draw_prior(scale.spread, rng)
-    hyper[f"{name}_center"], hyper[f"{name}_spread"] = center, spread
-    return np.asarray(center * np.exp(spread * rng.standard_normal(n_by)))
-
-
-def _draw_prior(prior: Prior, rng: np.random.Generator) -> float:
-    numbers = prior.parameters
-    if prior.distribution == "half_normal":
-        return float(abs(rng.standard_normal()) * numbers[0])
-    if prior.distribution == "lognormal":
-        return float(np.exp(numbers[0] + numbers[1] * rng.standard_normal()))
-    return numbers[0]
-
-
-def _unit_effects(term: ResolvedTerm, rng: np.random.Generator) -> Floats:
-    """Draw with covariance I, or I - J/L over every facet that is centred."""
-    effect = rng.standard_normal(term.shape)
-    for axis, centred in enumerate(term.centred):
-        if centred:
-            effect -= effect.mean(axis=axis, keepdims=True)
-    return effect
 
 
 def _panel_part(resolved: Resolved, effects: Mapping[str, Floats]) -> Floats:

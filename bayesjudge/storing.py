@@ -31,6 +31,8 @@ def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Scores) -> Non
     }
     if scores.human_score is not None:
         variables["human_score"] = (("observation",), scores.human_score)
+    for number, (_, values) in enumerate(scores.covariates):
+        variables[f"covariate_{number}"] = (("observation",), values)
     text = json.dumps(
         {
             "model": spec.to_data(),
@@ -43,6 +45,7 @@ def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Scores) -> Non
             "mapping": [list(pair) for pair in scores.mapping],
             "problems": [[p.severity, p.what, p.where, p.rows, p.remedy] for p in scores.problems],
             "source": scores.source,
+            "covariates": list(scores.covariate_names),
         }
     )
     variables["table"] = ((), np.array(text, dtype=object))
@@ -89,6 +92,10 @@ def _scores_from_text(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Scores]
         mapping=tuple((role, column) for role, column in held["mapping"]),
         problems=tuple(Problem(*fields) for fields in held["problems"]),
         source=held["source"],
+        covariates=tuple(
+            (name, data[f"covariate_{number}"].to_numpy())
+            for number, name in enumerate(held.get("covariates", ()))
+        ),
     )
     return spec, scores
 

@@ -38,7 +38,9 @@ def centred_model(resolved: Resolved) -> None:
         sd = _sample_scale(f"{term.variable}_sd", term.scale, len(term.by_labels), resolved.unit)
         effect = _sample_effects(term, sd)
         mean = mean + jnp.ravel(effect)[term.codes]
-    sigma = _sample_scale("sigma", resolved.residual, len(resolved.residual_labels), resolved.unit)
+    sigma = _sample_scale(
+        "sigma", resolved.residual_scale, len(resolved.residual_labels), resolved.unit
+    )
     noise = jnp.sqrt(sigma**2 + resolved.noise_floor**2)
     by = noise if resolved.residual_by is None else noise[resolved.residual_by]
     numpyro.sample("scores", dist.Normal(mean, by).to_event(1), obs=resolved.score)
@@ -101,7 +103,7 @@ def sample_centred(resolved: Resolved, settings: Settings) -> Draws:
         f"{t.variable}_sd": _scale_draws(samples, f"{t.variable}_sd", t.scale, resolved.unit, shape)
         for t in resolved.terms
     }
-    sigma = _scale_draws(samples, "sigma", resolved.residual, resolved.unit, shape)
+    sigma = _scale_draws(samples, "sigma", resolved.residual_scale, resolved.unit, shape)
     # What the residual sd is, its floor included.
     scales["sigma"] = np.sqrt(sigma**2 + resolved.noise_floor**2)
     return Draws(

@@ -18,8 +18,7 @@ from bayesjudge.engines import Draws, Settings, choose_engine, load_engine
 from bayesjudge.engines.convergence import diagnose
 from bayesjudge.engines.effects import is_kept
 from bayesjudge.errors import DataError, ModelError, UsageError
-from bayesjudge.resolution import resolve
-from bayesjudge.spec import Prior, Scale, Term, parse_model, read_model
+from bayesjudge.spec import Prior, Scale, Term, read_model
 
 CROSSED, COMMON = read_model("crossed"), read_model("crossed_common")
 SMALL = {"backbone": 3, "scenario": 8, "judge": 3}
@@ -471,6 +470,7 @@ def test_arguments_that_are_refused(quick):
 def test_engines_by_name():
     assert choose_engine("auto", "gaussian") == "exact"
     assert choose_engine("auto", "bernoulli") == "numpyro"
+    assert choose_engine("auto", "gaussian", covariates=True) == "numpyro"
     assert choose_engine("numpyro", "gaussian") == "numpyro"
     home = importlib.import_module("bayesjudge.engines.numpyro")
     assert load_engine("numpyro") is home.sample
@@ -679,12 +679,13 @@ def test_sampling_every_effect_agrees_with_integrating_them_out():
     assert np.abs(z).max() < 4.5
 
 
-def test_a_family_that_cannot_be_fitted_yet():
-    data = COMMON.to_data()
-    spec = parse_model({**data, "name": "robust", "family": "student_t"})
-    with pytest.raises(ModelError, match="'student_t' cannot be fitted yet"):
-        bj.fit(scores_of(), spec, engine="numpyro")
-    assert resolve(spec, scores_of()).spec is spec
+def test_the_exact_engine_says_what_it_does_not_fit():
+    scores = scores_of()
+    with pytest.raises(ModelError, match="does not fit family 'student_t'"):
+        bj.fit(scores, "robust", engine="exact")
+    with_nll = replace(scores, covariates=(("nll", np.arange(float(len(scores)))),))
+    with pytest.raises(ModelError, match="takes no covariates"):
+        bj.fit(with_nll, "uncertainty", engine="exact")
 
 
 def test_settings_are_one_json_string(sampled):

@@ -331,8 +331,14 @@ def test_a_family_without_residual_scale():
     data = COMMON.to_data()
     del data["residual"]
     spec = parse_model({**data, "family": "bernoulli", "link": "logit"})
+    scores = scores_of()
+    verdicts = replace(scores, score=(scores.score > np.median(scores.score)).astype(float))
+    resolved = resolve(spec, verdicts)
+    assert resolved.residual is None
+    assert resolved.residual_facet is None
+    assert resolved.categories == (0, 1)
     with pytest.raises(ModelError, match="'bernoulli' has no residual scale"):
-        resolve(spec, scores_of())
+        _ = resolved.residual_scale
 
 
 def test_facets_of_scales_have_labels():

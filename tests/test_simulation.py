@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import bayesjudge as bj
 from bayesjudge.errors import ModelError, UsageError
@@ -12,7 +15,14 @@ from bayesjudge.examples import demo_table
 from bayesjudge.resolution import resolve
 from bayesjudge.scores import read_scores
 from bayesjudge.simulation import simulate, simulate_scores
-from bayesjudge.spec import parse_model, read_model
+from bayesjudge.spec import (
+    Prior,
+    Thresholds,
+    override_prior,
+    parse_model,
+    read_model,
+    shipped_models,
+)
 
 
 def test_shape_and_columns_of_the_default_table():
@@ -122,14 +132,10 @@ def test_a_scenario_that_lost_every_score_is_no_level():
     assert made.truth["labels"].get("scenario", []) == sorted(set(made.table["scenario"]))
 
 
-def test_a_users_model_is_simulated_and_a_family_without_residual_is_not():
+def test_a_users_model_is_simulated():
     data = read_model("crossed_common").to_data()
     own = parse_model({**data, "name": "own", "term": data["term"][:2]})
     assert set(simulate(own, scenarios=3).truth["effects"]) == {"backbone", "judge"}
-    verdict = {k: v for k, v in data.items() if k != "residual"}
-    verdict |= {"name": "verdict", "family": "bernoulli", "link": "logit"}
-    with pytest.raises(ModelError, match="cannot be simulated"):
-        simulate(parse_model(verdict))
 
 
 @pytest.mark.parametrize(
@@ -150,6 +156,85 @@ def test_a_users_model_is_simulated_and_a_family_without_residual_is_not():
 def test_what_is_out_of_range_is_refused(arguments, message):
     with pytest.raises(UsageError, match=message):
         simulate(**arguments)
+
+
+@pytest.mark.parametrize("name", shipped_models())
+def test_every_shipped_model_is_simulated_the_same_for_the_same_seed(name):
+    one, other = (simulate(name, scenarios=6, languages=2, random_seed=5) for _ in range(2))
+    pd.testing.assert_frame_equal(one.table, other.table)
+    assert not one.table["score"].equals(
+        simulate(name, scenarios=6, languages=2, random_seed=6).table["score"]
+    )
+
+
+@pytest.mark.parametrize(("model", "scale"), [("verdict", None), ("ordinal", (2, 6))])
+def test_expected_scores_are_the_means_of_many_simulated_ones(model, scale):
+    # One panel, very many new scenarios: their mean is the estimand.
+    made = simulate(
+        model, backbones=3, judges=3, scenarios=20_000, scale=scale, random_seed=8, sd=FIXED
+    )
+    scores = made.table.groupby("backbone")["score"]
+    per_scenario = made.table.groupby(["backbone", "scenario"])["score"].mean()
+    error = per_scenario.groupby("backbone").std() / np.sqrt(20_000)
+    gap = np.abs(scores.mean() - made.truth["backbone_mean"])
+    assert (gap < 4.5 * error).all()
+    categories = range(scale[0], scale[1] + 1) if scale else range(2)
+    assert set(made.table["score"]) <= set(map(float, categories))
+
+
+FIXED = {"scenario": 1.2, "backbone:scenario": 0.8, "judge:scenario": 0.6}
+
+
+def test_robust_scores_have_the_tails_of_their_degrees_of_freedom():
+    spec = override_prior(read_model("robust"), "degrees_of_freedom=fixed:4")
+    terms = {t.name: 0.0 for t in resolved_terms(spec)}
+    made = simulate(spec, scenarios=8000, random_seed=1, sd={**terms, "residual": 2.0})
+    residual = (made.table["score"] - made.truth["intercept"]) / 2.0
+    assert stats.kstest(residual, stats.t(4).cdf).pvalue > 1e-3
+    assert stats.kstest(residual, stats.norm.cdf).pvalue < 1e-6
+
+
+def resolved_terms(spec):
+    made = simulate(spec, scenarios=3)
+    return resolve(spec, read_scores(made.table)).terms
+
+
+def test_covariates_are_columns_and_move_scores_by_their_slope():
+    made = simulate("uncertainty", scenarios=400, languages=3, random_seed=2)
+    table, truth = made.table, made.truth
+    assert table["nll"].dtype == float
+    slope = truth["parameters"]["nll_slope"]
+    centred = (table["nll"] - table["nll"].mean()) / table["nll"].std(ddof=0)
+    found = np.mean(centred * table["score"])
+    # The rest of a score is independent of the covariate.
+    assert abs(found - slope) < 4.5 * table["score"].std() / np.sqrt(len(table))
+
+
+def test_cutpoints_by_judge_keep_their_mean():
+    thresholds = Thresholds("judge", Prior("half_normal", (0.5,)))
+    spec = replace(read_model("ordinal"), name="own", thresholds=thresholds)
+    truth = simulate(spec, scenarios=3, judges=4, scale=(1, 6), random_seed=3).truth
+    cuts = truth["parameters"]["cutpoints"]
+    assert cuts.shape == (4, 5)
+    np.testing.assert_allclose(cuts.mean(axis=1), cuts.mean())
+    assert np.ptp(cuts, axis=0).max() > 1e-6
+    # Log distances deviate by sums of zero: their geometric mean is shared.
+    assert truth["parameters"]["cutpoints_sd"] > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "message"),
+    [
+        ("verdict", {"means": {}}, "means cannot be fixed"),
+        ("verdict", {"unit": 2.0}, "in units of its link"),
+        ("verdict", {"scale": (0, 1)}, "no categories"),
+        ("crossed", {"scale": (1, 5)}, "no categories"),
+        ("verdict", {"sd": {"residual": 1.0}}, "no residual scale"),
+    ],
+)
+def test_what_a_family_does_not_have_is_refused(model, arguments, message):
+    with pytest.raises(ModelError, match=message):
+        simulate(model, scenarios=4, **arguments)
 
 
 def test_a_term_that_is_not_there_is_named():

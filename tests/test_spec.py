@@ -272,6 +272,8 @@ def models(draw):
         data["intercept"] = {"normal": draw(numbers)}
     if family in ("gaussian", "student_t"):
         data["residual"] = {"scale": draw(scales)}
+    if family == "student_t":
+        data["degrees_of_freedom"] = {"gamma": [draw(numbers), draw(numbers)]}
     return data
 
 
@@ -463,6 +465,36 @@ REFUSED = {
         {**tomllib.loads(ORDINAL), "thresholds": {"cut": 1}},
         "'cut' in thresholds",
         "by, deviation",
+    ),
+    "student t without degrees of freedom": (
+        changed(["family"], "student_t"),
+        "'degrees_of_freedom' is missing",
+        "student_t",
+    ),
+    "degrees of freedom of a gaussian model": (
+        {**GAUSSIAN, "degrees_of_freedom": {"gamma": [2, 0.1]}},
+        "'gaussian' has no degrees_of_freedom",
+        "out",
+    ),
+    "a gamma of one number": (
+        {**GAUSSIAN, "family": "student_t", "degrees_of_freedom": {"gamma": 2}},
+        "degrees_of_freedom.gamma is 2",
+        "2 number(s)",
+    ),
+    "a gamma of a shape of zero": (
+        {**GAUSSIAN, "family": "student_t", "degrees_of_freedom": {"gamma": [0, 1]}},
+        "degrees_of_freedom.gamma is [0, 1]",
+        "positive",
+    ),
+    "a covariate that cannot name a variable": (
+        changed(["covariate"], [{"column": "total nll", "prior": {"normal": 1}}]),
+        "covariate 1.column is 'total nll'",
+        "--column NAME=COLUMN",
+    ),
+    "a covariate twice": (
+        changed(["covariate"], [{"column": "nll", "prior": {"normal": 1}}] * 2),
+        "'nll' stands twice",
+        "one",
     ),
     "residual of a bernoulli model": (
         changed(["family"], "bernoulli"),
@@ -668,6 +700,44 @@ def test_refused_overrides(text, what):
 def test_a_common_residual_may_be_flat():
     spec = override_prior(read_model("crossed_common"), "residual.scale=flat")
     assert spec.residual == Scale(prior("fixed", FLAT_SCALE))
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "value"),
+    [
+        ("robust", "degrees_of_freedom=gamma:3,0.2", lambda s: s.degrees_of_freedom),
+        ("robust", "degrees_of_freedom=fixed:4", lambda s: s.degrees_of_freedom),
+        ("uncertainty", "nll.slope=normal:0.5", lambda s: s.covariates[0].prior),
+    ],
+)
+def test_priors_that_only_some_models_have_are_overridden(model, text, value):
+    changed_spec = override_prior(read_model(model), text)
+    assert str(value(changed_spec)) == text.partition("=")[2]
+    assert changed_spec.overrides == (text,)
+
+
+def test_the_deviation_of_thresholds_is_overridden_where_there_is_one():
+    text = "thresholds.deviation=half_normal:2"
+    spec = override_prior(parse_model(tomllib.loads(ORDINAL)), text)
+    assert spec.thresholds == Thresholds("judge", prior("half_normal", 2))
+    with pytest.raises(ModelError, match="names no prior"):
+        override_prior(read_model("ordinal"), text)
+
+
+def test_the_widths_of_latent_models_are_those_of_logits():
+    for name in ("verdict", "ordinal"):
+        spec = read_model(name)
+        assert {t.scale.center for t in spec.terms} == {prior("half_normal", 1.5)}
+        assert [frozenset(t.facets) for t in spec.terms] == [
+            frozenset(t.facets) for t in read_model("crossed").terms
+        ]
+    assert read_model("verdict").intercept == prior("normal", 2.5)
+
+
+def test_robust_is_crossed_with_another_residual():
+    robust, crossed = read_model("robust"), read_model("crossed")
+    assert (robust.terms, robust.residual) == (crossed.terms, crossed.residual)
+    assert robust.degrees_of_freedom == prior("gamma", 2, 0.1)
 
 
 def test_an_ordinal_model_has_neither_residual_nor_intercept():

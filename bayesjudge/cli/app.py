@@ -126,6 +126,10 @@ def rank(
         int | None,
         typer.Option("--scenario-pool", metavar="N", help="Speak of a pool of N scenarios."),
     ] = None,
+    latent: Annotated[
+        bool,
+        typer.Option("--latent", help="Means on the latent scale of verdicts and categories."),
+    ] = False,
     allow_unconverged: o.AllowUnconverged = False,
     json: o.Json = False,
     out: o.Out = None,
@@ -154,7 +158,7 @@ def rank(
             reading,
             by,
             sampling,
-            Question(ci_prob, rope, finite_scenarios, scenario_pool),
+            Question(ci_prob, rope, finite_scenarios, scenario_pool, latent),
             o.OutputOptions(json, out, quiet, allow_unconverged),
         )
 
@@ -236,8 +240,16 @@ def simulate(
         list[str] | None,
         typer.Option("--mean", metavar="BACKBONE=MEAN", help="Fix the panel means: all of them."),
     ] = None,
-    unit: Annotated[float, typer.Option("--unit", help="Of the priors.")] = 1.0,
-    location: Annotated[float, typer.Option("--location", help="Of the priors.")] = 7.0,
+    unit: Annotated[
+        float | None, typer.Option("--unit", help="Of the priors (1).", show_default=False)
+    ] = None,
+    location: Annotated[
+        float | None, typer.Option("--location", help="Of the priors (7).", show_default=False)
+    ] = None,
+    scale: Annotated[
+        tuple[int, int] | None,
+        typer.Option("--scale", metavar="LO HI", help="Categories of a cumulative model (1 5)."),
+    ] = None,
     missing_fraction: Annotated[
         float, typer.Option("--missing-fraction", help="Scores left out at random.")
     ] = 0.0,
@@ -257,7 +269,7 @@ def simulate(
 
         given = SimulateOptions(
             model, backbones, scenarios, judges, generations, languages, sd, mean,
-            unit, location, missing_fraction, one_judge, seed,
+            unit, location, scale, missing_fraction, one_judge, seed,
         )  # fmt: skip
         run_simulate(file, given, truth, force, json)
 

@@ -9,7 +9,15 @@ import typer
 from bayesjudge.cli.messages import print_json, print_tables
 from bayesjudge.errors import UsageError
 from bayesjudge.scores import PANEL_FACETS
-from bayesjudge.spec import ModelSpec, Scale, Term, models_folder, read_model, shipped_models
+from bayesjudge.spec import (
+    ModelSpec,
+    Scale,
+    Term,
+    Thresholds,
+    models_folder,
+    read_model,
+    shipped_models,
+)
 
 
 def run_models(name: str | None, toml: bool, json: bool) -> None:
@@ -61,8 +69,14 @@ def _show(spec: ModelSpec) -> None:
     lines = [spec.summary, f"family {spec.family}, link {spec.link}"]
     if spec.intercept is not None:
         lines.append(f"intercept {spec.intercept} about the location")
+    if spec.degrees_of_freedom is not None:
+        lines.append(f"degrees of freedom {spec.degrees_of_freedom}")
+    lines += [f"slope of {c.column}, for one sd of it: {c.prior}" for c in spec.covariates]
+    if spec.thresholds is not None:
+        lines.append(_thresholds(spec.thresholds))
     lines += [f"after {reference}" for reference in spec.references]
-    lines.append("Priors of sds are in the response unit; terms without their facets are dropped.")
+    unit = f"{spec.link}s" if spec.is_latent else "the response unit"
+    lines.append(f"Priors of sds are in {unit}; terms without their facets are dropped.")
     print_tables(
         frame_table(pd.DataFrame(rows), spec.name), *(Text(visible(line)) for line in lines)
     )
@@ -74,6 +88,13 @@ def _zeros(term: Term) -> str:
         panel = all(facet in PANEL_FACETS for facet in term.facets)
         facets = tuple(f for f in term.facets if f != term.scale.by) if panel else ()
     return ", ".join(facets) or "none"
+
+
+def _thresholds(thresholds: Thresholds) -> str:
+    said = "cutpoints from a flat prior on the probabilities of categories at zero effects"
+    if thresholds.by is None:
+        return f"{said}, shared by all scores"
+    return f"{said}; their distances deviate by {thresholds.by}, sd {thresholds.deviation}"
 
 
 def _scale(scale: Scale) -> str:

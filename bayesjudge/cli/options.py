@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from bayesjudge.errors import UsageError
+from bayesjudge.spec import ModelSpec
 
 _TABLE = "The table"
 _FIT = "The fit"
@@ -85,11 +86,11 @@ Replicates = Annotated[
 ]
 Draws = Annotated[
     int | None,
-    typer.Option("--draws", help="Draws a chain (1000).", rich_help_panel=_FIT),
+    typer.Option("--draws", help="Draws a chain (1000, or 2000).", rich_help_panel=_FIT),
 ]
 Tune = Annotated[
     int | None,
-    typer.Option("--tune", help="Draws discarded first (500).", rich_help_panel=_FIT),
+    typer.Option("--tune", help="Draws discarded first (500, or 1000).", rich_help_panel=_FIT),
 ]
 Chains = Annotated[int | None, typer.Option("--chains", help="(4)", rich_help_panel=_FIT)]
 Seed = Annotated[
@@ -122,8 +123,8 @@ class ReadingOptions:
     strict: bool = False
     replicates: bool = False
 
-    def keywords(self) -> dict[str, Any]:
-        """Return the arguments of ``bayesjudge.read_scores``.
+    def keywords(self, spec: ModelSpec | None = None) -> dict[str, Any]:
+        """Return the arguments of ``bayesjudge.read_scores``, with the model's covariates.
 
         Raises
         ------
@@ -141,6 +142,7 @@ class ReadingOptions:
             "missing": tuple(self.missing or ()),
             "strict": self.strict,
             "replicates": self.replicates,
+            "covariates": () if spec is None else tuple(c.column for c in spec.covariates),
         }
 
     def arguments(self) -> list[str]:

@@ -87,6 +87,7 @@ def run_rank(
         "rope": question.rope,
         "finite_scenarios": question.finite,
         "scenario_pool": question.pool,
+        "latent": question.latent,
     }
     words = [*reading.arguments(), *arguments_of({"by": by}), *sampling.arguments()]
     command = command_line("rank", *words, *arguments_of(asked), "--", source)
@@ -101,10 +102,11 @@ def run_rank(
         _rank_saved(source, _job(SamplingOptions(), question, output, command))
         return
     job = _job(sampling, question, output, command)
+    keywords = reading.keywords(job.spec)
     if by is None:
-        _rank_table(source, reading.keywords(), job)
+        _rank_table(source, keywords, job)
     else:
-        _rank_groups(split_by(source, by, **reading.keywords()), by, source, job)
+        _rank_groups(split_by(source, by, **keywords), by, source, job)
 
 
 def run_demo(generations: int, sampling: SamplingOptions, output: OutputOptions) -> None:
@@ -138,7 +140,7 @@ def _job(sampling: SamplingOptions, question: Question, output: OutputOptions, c
     spec = read_model(sampling.model or "crossed")
     for text in sampling.prior or ():
         spec = override_prior(spec, text)
-    engine = choose_engine(sampling.engine or "auto", spec.family)
+    engine = choose_engine(sampling.engine or "auto", spec.family, covariates=bool(spec.covariates))
     settings = sampling.settings()
     Settings(**settings)
     return Job(spec, engine, settings, question, output, command)

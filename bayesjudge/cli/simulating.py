@@ -33,8 +33,9 @@ class SimulateOptions:
     languages: int
     sd: Sequence[str] | None
     mean: Sequence[str] | None
-    unit: float
-    location: float
+    unit: float | None
+    location: float | None
+    scale: tuple[int, int] | None
     missing_fraction: float
     one_judge: bool
     seed: int
@@ -88,6 +89,7 @@ def _simulate(given: SimulateOptions) -> Simulation:
         means={name: values[0] for name, values in means.items()} or None,
         unit=given.unit,
         location=given.location,
+        scale=given.scale,
         missing=given.missing_fraction,
         one_judge=given.one_judge,
         random_seed=given.seed,
@@ -118,7 +120,7 @@ def _parquet(table: pd.DataFrame) -> bytes:
     from pyarrow import parquet
 
     arrays = {
-        str(name): np.asarray(table[name]) if name == "score" else list(table[name])
+        str(name): np.asarray(table[name]) if table[name].dtype.kind == "f" else list(table[name])
         for name in table.columns
     }
     sink = pa.BufferOutputStream()

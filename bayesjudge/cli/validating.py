@@ -25,9 +25,9 @@ def run_validate(
     """Print what was found; exit 1 where there is an error."""
     spec = read_model(model)
     if by is None:
-        readings = {"": scan(source, **reading.keywords())}
+        readings = {"": scan(source, **reading.keywords(spec))}
     else:
-        readings = dict(split_by(source, by, **reading.keywords()))
+        readings = dict(split_by(source, by, **reading.keywords(spec)))
     checked = {level: _lay_model(spec, found) for level, found in readings.items()}
     if json:
         objects = {level: _object(readings[level], *checked[level]) for level in readings}

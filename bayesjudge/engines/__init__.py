@@ -15,10 +15,11 @@ _EXTRAS = ("pymc",)
 __all__ = ["ENGINES", "Draws", "Engine", "Settings", "choose_engine", "load_engine"]
 
 
-def choose_engine(name: str, family: str, integrate: bool = True) -> str:
+def choose_engine(name: str, family: str, integrate: bool = True, covariates: bool = False) -> str:
     """Return the engine for ``auto``, else the one named.
 
-    ``auto`` is exact for gaussian models, unless every effect is to be sampled.
+    ``auto`` is exact for gaussian models, unless every effect is to be sampled
+    or the model has covariates.
 
     Raises
     ------
@@ -26,7 +27,8 @@ def choose_engine(name: str, family: str, integrate: bool = True) -> str:
         For a name that is no engine, or one that cannot sample every effect.
     """
     if name == "auto":
-        return "exact" if family == "gaussian" and integrate else "numpyro"
+        exact = family == "gaussian" and integrate and not covariates
+        return "exact" if exact else "numpyro"
     if name == "exact" and not integrate:
         raise UsageError(
             "the exact engine integrates effects out", "integrate=False", "Use engine='numpyro'"

@@ -27,7 +27,7 @@ def arrange(resolved: Resolved) -> Cells | None:
     if leaf is not None and leaf.dims != ("generation",):
         return None
     facet = block_facet(resolved, leaf)
-    by = {resolved.residual.by} | ({leaf.scale.by} if leaf is not None else set())
+    by = {resolved.residual_facet} | ({leaf.scale.by} if leaf is not None else set())
     if facet is None or facet == ALONG or not by <= {None, ALONG}:
         return None
     terms = [t for t in resolved.terms if t is not leaf]

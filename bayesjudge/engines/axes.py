@@ -52,7 +52,7 @@ class Part:
 
 def facet_along(resolved: Resolved) -> str | None:
     """Return the facet that is not rotated; None where scales vary by two."""
-    by = {t.scale.by for t in resolved.terms} | {resolved.residual.by}
+    by = {t.scale.by for t in resolved.terms} | {resolved.residual_facet}
     named = {b for b in by if b is not None}
     if len(named) > 1:
         return None

@@ -18,9 +18,11 @@ PARETO_K_LIMIT = 0.7
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Convergence of one fit, over its scales, panel effects and backbone means.
+    """Convergence of one fit, over all that is reported of it.
 
-    Scenario effects are drawn independently given these, so they mix as well.
+    Scales, panel effects, cutpoints, slopes and backbone means; where effects
+    were sampled also those of a random facet by itself. Elsewhere these are drawn
+    independently given the scales, and mix as well.
 
     Attributes
     ----------
@@ -48,7 +50,7 @@ class Diagnostics:
     reasons: tuple[str, ...]
 
 
-def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
+def diagnose(tree: xr.DataTree, panel: tuple[str, ...], sampled: bool = False) -> Diagnostics:
     """Check r_hat < 1.01, bulk and tail ESS of 400 and no divergences.
 
     Parameters
@@ -59,15 +61,19 @@ def diagnose(tree: xr.DataTree, panel: tuple[str, ...]) -> Diagnostics:
         nothing else of them needs checking: they are independent.
     panel : tuple of str
         Panel facets; quantities over other dims are not checked one by one.
+    sampled : bool
+        Effects were sampled, so those of single random facets are checked too.
     """
     stats = tree["sample_stats"]
     if "pareto_k" in stats.attrs:
         return _diagnose_weighted(tree)
-    allowed = {"chain", "draw", "backbone", *panel}
+    allowed = {"chain", "draw", "backbone", "threshold", *panel}
     r_hat, bulk, tail = [], [], []
     names = []
     for name, variable in tree["posterior"].data_vars.items():
-        if not set(variable.dims) <= allowed:
+        others = set(variable.dims) - allowed
+        alone = len(others) == 1 and len(variable.dims) == 3
+        if others and not (sampled and alone):
             continue
         values = variable.transpose("chain", "draw", ...).to_numpy()
         flat = values.reshape(*values.shape[:2], -1)

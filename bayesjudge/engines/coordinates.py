@@ -75,8 +75,10 @@ class Slot:
 
 
 def scale_sites(resolved: Resolved) -> tuple[ScaleSite, ...]:
-    """Return the scales of all terms, then the residual's, as the posterior names them."""
+    """Return the scales of all terms, then the residual's if any, as the posterior names them."""
     terms = [ScaleSite(f"{t.variable}_sd", t.scale, len(t.by_labels)) for t in resolved.terms]
+    if resolved.residual is None:
+        return tuple(terms)
     return (*terms, ScaleSite("sigma", resolved.residual, len(resolved.residual_labels)))
 
 

@@ -85,21 +85,23 @@ def is_kept(term: ResolvedTerm, panel: tuple[str, ...]) -> bool:
 
 
 def name_scales(
-    resolved: Resolved, sd: Floats, noise: Floats, shape: tuple[int, int]
+    resolved: Resolved, sd: Floats, noise: Floats | None, shape: tuple[int, int]
 ) -> dict[str, Floats]:
     """Return scales by variable, (chain, draw) or (chain, draw, by).
 
     Parameters
     ----------
     sd : (n, n_sd)
-    noise : (n, V)
-        Residual variances, the floor included.
+    noise : (n, V) or None
+        Residual variances, the floor included; None for a model without.
     """
     scales: dict[str, Floats] = {}
     for term, start in zip(resolved.terms, sd_offsets(resolved.terms), strict=False):
         width = len(term.by_labels)
         own = sd[:, start : start + max(width, 1)]
         scales[f"{term.variable}_sd"] = own.reshape(*shape, width) if width else own.reshape(shape)
+    if noise is None:
+        return scales
     sigma = np.sqrt(noise)
     width = len(resolved.residual_labels)
     scales["sigma"] = sigma.reshape(*shape, width) if width else sigma.reshape(shape)

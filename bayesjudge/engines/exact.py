@@ -59,13 +59,19 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
     Raises
     ------
     ModelError
-        For a family other than gaussian.
+        For a family other than gaussian, or covariates.
     """
     if resolved.spec.family != "gaussian":
         raise ModelError(
             f"the exact engine does not fit family {resolved.spec.family!r}",
             f"model {resolved.spec.name}",
             "It integrates Gaussian effects out; use a gaussian model",
+        )
+    if resolved.covariates:
+        raise ModelError(
+            "the exact engine takes no covariates",
+            f"model {resolved.spec.name}",
+            "Use --engine numpyro, or leave the engine to be chosen",
         )
     started = time.perf_counter()
     integrated = integrate(resolved)

@@ -192,7 +192,7 @@ def arrange_moments(resolved: Resolved, moments: Moments) -> Cells | None:
         moments are not by its blocks and cells.
     """
     leaf = next((t for t in resolved.terms if "generation" in t.dims), None)
-    by = {resolved.residual.by} | ({leaf.scale.by} if leaf is not None else set())
+    by = {resolved.residual_facet} | ({leaf.scale.by} if leaf is not None else set())
     if (leaf is not None and leaf.dims != ("generation",)) or not by <= {None, ALONG}:
         return None
     if len(moments.blocks) != 2 or ALONG not in moments.blocks:

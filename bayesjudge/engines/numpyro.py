@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from bayesjudge.engines.nuts import effects_model, sample, sample_unit_effects
+from bayesjudge.engines import nuts
+from bayesjudge.engines.families import sample_family
+from bayesjudge.engines.family_model import family_model, lay_out
+from bayesjudge.engines.nuts import effects_model, sample_unit_effects
+from bayesjudge.engines.protocol import Draws, Settings
+from bayesjudge.resolution import Resolved
 
-__all__ = ["effects_model", "sample", "sample_unit_effects"]
+__all__ = ["effects_model", "family_model", "lay_out", "sample", "sample_unit_effects"]
+
+
+def sample(resolved: Resolved, settings: Settings) -> Draws:
+    """Sample the posterior of any model; effects of gaussian ones are integrated out."""
+    if resolved.spec.family == "gaussian" and not resolved.covariates:
+        return nuts.sample(resolved, settings)
+    return sample_family(resolved, settings)

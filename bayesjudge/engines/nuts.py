@@ -39,27 +39,17 @@ from bayesjudge.engines.integrating import finish_at, integrate
 from bayesjudge.engines.marginal import Moments, log_likelihood
 from bayesjudge.engines.modes import Target, settle
 from bayesjudge.engines.protocol import Draws, Settings
-from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved, ResolvedTerm
 from bayesjudge.spec import Prior
 
 type Array = Any
 
+# Of warm-up, whose first steps are small, and of sampling.
+MAX_TREE_DEPTH = (6, 10)
+
 
 def sample(resolved: Resolved, settings: Settings) -> Draws:
-    """Sample the posterior of a gaussian model with NUTS.
-
-    Raises
-    ------
-    ModelError
-        For a family other than gaussian.
-    """
-    if resolved.spec.family != "gaussian":
-        raise ModelError(
-            f"family {resolved.spec.family!r} cannot be fitted yet",
-            f"model {resolved.spec.name}",
-            "Use a gaussian model",
-        )
+    """Sample the posterior of a gaussian model without covariates with NUTS."""
     if settings.integrate:
         return sample_integrated(resolved, settings)
     started = time.perf_counter()
@@ -129,7 +119,7 @@ def _sample_scales(
             mcmc = _scales_sampler(
                 target.sites, replace(settings, random_seed=0), curves is not None, shapes
             )
-            samples, stats = _run(mcmc, settings, data)
+            samples, stats = run_mcmc(mcmc, settings, data)
         q = np.asarray(samples["q"])
     x = (mean + q @ factor.T).reshape(-1, mean.size)
     if curves is not None:
@@ -167,33 +157,43 @@ def effects_model(
     numpyro.sample("scores", dist.Normal(mean, jnp.sqrt(noise)[by]).to_event(1), obs=resolved.score)
 
 
-def sample_unit_effects(term: ResolvedTerm) -> Array:
-    """Sample a term's effects at unit scale inside a NumPyro model, shape ``term.shape``."""
-    name = f"{term.variable}_z"
+def sample_unit_effects(term: ResolvedTerm, name: str = "", wide: Array = 1.0) -> Array:
+    """Sample a term's effects at unit scale inside a NumPyro model, shape ``term.shape``.
+
+    Parameters
+    ----------
+    name : str
+        Of the site; ``<term>_z`` by default.
+    wide : array
+        The scale instead of 1: one number for effects that sum to zero, or else
+        one for each.
+    """
+    name = name or f"{term.variable}_z"
     axes = range(len(term.shape))
     zeros = [a for a in axes if term.centred[a]]
     free = [a for a in axes if not term.centred[a]]
     if not zeros:
-        unit = dist.Normal(0.0, 1.0).expand(term.shape).to_event(len(term.shape))
+        unit = dist.Normal(0.0, wide).expand(term.shape).to_event(len(term.shape))
         return numpyro.sample(name, unit)
-    centred = dist.ZeroSumNormal(1.0, tuple(term.shape[a] for a in zeros))
+    centred = dist.ZeroSumNormal(wide, tuple(term.shape[a] for a in zeros))
     unit = centred.expand([term.shape[a] for a in free]).to_event(len(free))
     return jnp.transpose(numpyro.sample(name, unit), np.argsort([*free, *zeros]).tolist())
 
 
 def sample_scale(site: ScaleSite, unit: Array) -> Array:
     """Sample one scale inside a NumPyro model; shape (1,) or (n_by,)."""
-    center = _sample_prior(
+    center = sample_prior(
         f"{site.name}_center" if site.n_by else site.name, site.scale.center, unit
     )
     if not site.n_by:
         return jnp.reshape(center, (1,))
-    spread = _sample_prior(f"{site.name}_spread", site.spread, 1.0)
+    spread = sample_prior(f"{site.name}_spread", site.spread, 1.0)
     z = numpyro.sample(f"{site.name}_z", dist.Normal(0.0, 1.0).expand([site.n_by]).to_event(1))
     return center * jnp.exp(spread * z)
 
 
-def _sample_prior(name: str, prior: Prior, unit: Array) -> Array:
+def sample_prior(name: str, prior: Prior, unit: Array) -> Array:
+    """Sample a positive number inside a NumPyro model, or return what it is fixed at."""
     if prior.distribution == "fixed":
         return jnp.asarray(prior.parameters[0] * unit)
     if prior.distribution == "lognormal":
@@ -237,13 +237,20 @@ def _mcmc(
 ) -> MCMC:
     kernel = NUTS(
         model,
-        max_tree_depth=(6, 10),
+        max_tree_depth=MAX_TREE_DEPTH,
         target_accept_prob=settings.target_accept,
         dense_mass=False,
         init_strategy=init_to_value(values=initial),
     )
-    # Chains run side by side in one program: on separate CPU devices the many
-    # small operations of two chains wait for one another (twice as slow).
+    return chains_of(kernel, settings, jit_model_args)
+
+
+def chains_of(kernel: NUTS, settings: Settings, jit_model_args: bool = False) -> MCMC:
+    """Return the chains that the settings ask for.
+
+    They run side by side in one program: on separate CPU devices the many small
+    operations of two chains wait for one another (twice as slow).
+    """
     return MCMC(
         kernel,
         num_warmup=settings.tune,
@@ -258,9 +265,12 @@ def _mcmc(
 _STATS = ("diverging", "num_steps", "accept_prob", "potential_energy", "energy")
 
 
-def _run(mcmc: MCMC, settings: Settings, *args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def run_mcmc(
+    mcmc: MCMC, settings: Settings, *args: Any, init_params: Any = None
+) -> tuple[Any, dict[str, Any]]:
+    """Run the chains; samples by site and statistics, (chain, draw, ...)."""
     key = jax.random.key(settings.random_seed)
-    mcmc.run(key, *args, extra_fields=_STATS)
+    mcmc.run(key, *args, extra_fields=_STATS, init_params=init_params)
     samples = mcmc.get_samples(group_by_chain=True)
     stats = mcmc.get_extra_fields(group_by_chain=True)
     return samples, {
@@ -278,7 +288,7 @@ def _sample_effects(resolved: Resolved, settings: Settings) -> Draws:
     def model() -> None:
         effects_model(sites, resolved.terms, resolved)
 
-    samples, stats = _run(_mcmc(model, {}, settings, jit_model_args=False), settings)
+    samples, stats = run_mcmc(_mcmc(model, {}, settings, jit_model_args=False), settings)
     effects = {
         t.variable: np.asarray(samples[f"{t.variable}_effect"])
         for t in resolved.terms

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.engines.protocol import Draws
+from bayesjudge.expectations import expected_scores
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 if TYPE_CHECKING:
@@ -18,6 +19,31 @@ type Floats = NDArray[np.float64]
 
 def backbone_means(resolved: Resolved, draws: Draws) -> Floats:
     """Return the estimand: expected score averaged over the panel, (chain, draw, backbone).
+
+    On the score scale: of verdicts the acceptance probability, and like the
+    expected score of categories marginal over the random facets.
+    """
+    if not resolved.spec.is_latent:
+        return backbone_latent(resolved, draws)
+    shape = draws.intercept.shape
+    n = shape[0] * shape[1]
+
+    def flat(values: Floats) -> Floats:
+        return values.reshape(n, *values.shape[2:])
+
+    cutpoints = draws.parameters.get("cutpoints")
+    found = expected_scores(
+        resolved,
+        flat(draws.intercept),
+        {name: flat(v) for name, v in draws.effects.items()},
+        {name: flat(v) for name, v in draws.scales.items()},
+        None if cutpoints is None else flat(cutpoints),
+    )
+    return found.reshape(*shape, -1)
+
+
+def backbone_latent(resolved: Resolved, draws: Draws) -> Floats:
+    """Return the mean predictor over the panel, (chain, draw, backbone).
 
     Every term of panel facets alone contributes its mean over all facets but
     backbone; where the effects sum to zero that mean is zero.
@@ -46,12 +72,16 @@ def panel_sd(term: ResolvedTerm, effect: Floats) -> Floats:
 
 
 def posterior_tree(resolved: Resolved, draws: Draws) -> xr.DataTree:
-    """Label draws as ``posterior``, ``sample_stats`` and ``constant_data`` groups."""
+    """Label draws as ``posterior``, ``sample_stats`` and ``constant_data`` groups.
+
+    ``backbone_mean`` is on the score scale; of latent families ``backbone_latent``
+    stands beside it.
+    """
     import xarray as xr
 
-    variables: dict[str, tuple[tuple[str, ...], Floats]] = {
-        "intercept": (("chain", "draw"), draws.intercept)
-    }
+    variables: dict[str, tuple[tuple[str, ...], Floats]] = {}
+    if resolved.spec.intercept is not None:
+        variables["intercept"] = (("chain", "draw"), draws.intercept)
     for term in resolved.terms:
         name = f"{term.variable}_sd"
         by = (term.scale.by,) if term.scale.by is not None else ()
@@ -65,13 +95,21 @@ def posterior_tree(resolved: Resolved, draws: Draws) -> xr.DataTree:
                 ("chain", "draw", *by),
                 panel_sd(term, effect),
             )
-    by = (resolved.residual.by,) if resolved.residual.by is not None else ()
-    variables["sigma"] = (("chain", "draw", *by), draws.scales["sigma"])
+    if resolved.residual is not None:
+        by = (resolved.residual.by,) if resolved.residual.by is not None else ()
+        variables["sigma"] = (("chain", "draw", *by), draws.scales["sigma"])
+    for name, values in draws.parameters.items():
+        variables[name] = (("chain", "draw", *_parameter_dims(resolved, name)), values)
     for name, values in draws.hyper.items():
         variables[name] = (("chain", "draw"), values)
     variables["backbone_mean"] = (("chain", "draw", "backbone"), backbone_means(resolved, draws))
+    if resolved.spec.is_latent:
+        latent = backbone_latent(resolved, draws)
+        variables["backbone_latent"] = (("chain", "draw", "backbone"), latent)
     used = {dim for dims, _ in variables.values() for dim in dims}
     labels = {n: np.asarray(v, dtype=object) for n, v in resolved.labels if n in used}
+    if "threshold" in used:
+        labels["threshold"] = np.asarray(threshold_labels(resolved), dtype=object)
     n_chains, n_draws = draws.intercept.shape
     axes = {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
     stats = {name: (("chain", "draw"), value) for name, value in draws.sample_stats.items()}
@@ -84,6 +122,18 @@ def posterior_tree(resolved: Resolved, draws: Draws) -> xr.DataTree:
             "constant_data": _constant_data(resolved),
         }
     )
+
+
+def threshold_labels(resolved: Resolved) -> tuple[str, ...]:
+    """Name each cutpoint by the categories that it parts: ``1|2``."""
+    pairs = zip(resolved.categories[:-1], resolved.categories[1:], strict=True)
+    return tuple(f"{lower}|{upper}" for lower, upper in pairs)
+
+
+def _parameter_dims(resolved: Resolved, name: str) -> tuple[str, ...]:
+    if name != "cutpoints":
+        return ()
+    return ("threshold",) if resolved.thresholds is None else (resolved.thresholds.by, "threshold")
 
 
 def _constant_data(resolved: Resolved) -> xr.Dataset:

@@ -63,6 +63,7 @@ class Draws:
     hyper : dict of arrays
         Centres, spreads and unit-scale deviations of scales by a facet.
     intercept : (chain, draw) array
+        Zeros where the model has none.
     effects : dict of (chain, draw, *shape) arrays
         By the term's variable name.
     sample_stats : dict of (chain, draw) arrays
@@ -76,6 +77,10 @@ class Draws:
         or ``conjugate`` (no scale to sample).
     pareto_k, weighted_ess : float or None
         Of importance weights; None for Markov chains.
+    parameters : dict of (chain, draw, ...) arrays
+        What only some families have: ``cutpoints`` (threshold, or the facet they
+        are by and threshold), ``cutpoints_sd``, ``degrees_of_freedom`` and slopes
+        of covariates, ``<covariate>_slope``, for one sd of the covariate.
     """
 
     scales: dict[str, NDArray[np.float64]]
@@ -88,6 +93,7 @@ class Draws:
     pareto_k: float | None = None
     weighted_ess: float | None = None
     pass_seconds: float = 0.0
+    parameters: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 class Engine(Protocol):

@@ -28,6 +28,8 @@ class Question:
         Speak of the table's scenarios only.
     pool : int or None
         Speak of a pool of so many scenarios, of which the table holds some.
+    latent : bool
+        Put means on the latent scale of verdicts and categories.
 
     Raises
     ------
@@ -39,6 +41,7 @@ class Question:
     rope: float | None = None
     finite: bool = False
     pool: int | None = None
+    latent: bool = False
 
     def __post_init__(self) -> None:
         ranking.check_probability(self.ci_prob, "ci_prob")
@@ -115,21 +118,22 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
     UsageError
         Where the pool is smaller than the number of scenarios in the table.
     """
-    pool, prob = question.scenario_pool(fit), question.ci_prob
+    pool, prob, latent = question.scenario_pool(fit), question.ci_prob, question.latent
+    asked: dict[str, Any] = {"scenario_pool": pool, "latent": latent}
     return Answer(
         fit=fit,
         question=question,
-        leaderboard=fit.leaderboard(rope=question.rope or 0.0, ci_prob=prob, scenario_pool=pool),
-        rank_probabilities=fit.rank_probabilities(scenario_pool=pool),
-        pairwise=None if fit.unpaired else fit.pairwise(scenario_pool=pool),
+        leaderboard=fit.leaderboard(rope=question.rope or 0.0, ci_prob=prob, **asked),
+        rank_probabilities=fit.rank_probabilities(**asked),
+        pairwise=None if fit.unpaired else fit.pairwise(**asked),
         differences=None
         if fit.unpaired
-        else fit.differences(rope=question.rope, ci_prob=prob, scenario_pool=pool),
+        else fit.differences(rope=question.rope, ci_prob=prob, **asked),
         components=fit.variance_components(ci_prob=prob),
         offsets=panel_offsets(fit, prob),
-        best_set=fit.best_set(scenario_pool=pool),
-        findings=fit.standard_error_findings(),
-        about=what_is_answered(fit, pool),
+        best_set=fit.best_set(**asked),
+        findings=(*fit.prior_findings(), *(() if latent else fit.standard_error_findings())),
+        about=what_is_answered(fit, pool, latent),
         extra=dict(extra or {}),
     )
 
@@ -160,9 +164,9 @@ def panel_offsets(fit: Fit, ci_prob: float = CI_PROB) -> pd.DataFrame:
     )
 
 
-def what_is_answered(fit: Fit, pool: int | None) -> dict[str, str]:
-    """Say over which judges, languages and scenarios the means are taken."""
-    about = {}
+def what_is_answered(fit: Fit, pool: int | None, latent: bool = False) -> dict[str, str]:
+    """Say what a mean is, and over which judges, languages and scenarios it is taken."""
+    about = _what_a_mean_is(fit, latent)
     for facet in fit.scores.facets:
         n = facet.n_levels
         if facet.name in ("backbone", "scenario", "generation"):
@@ -195,6 +199,24 @@ def what_is_answered(fit: Fit, pool: int | None) -> dict[str, str]:
             about["scenarios"] = f"the table's {n} scenarios only"
         else:
             about["scenarios"] = f"a pool of {pool} scenarios, of which the table holds {n}"
+    return about
+
+
+def _what_a_mean_is(fit: Fit, latent: bool) -> dict[str, str]:
+    about = {}
+    if latent:
+        about["mean"] = f"on the latent scale, in {fit.spec.link}s"
+    elif fit.spec.family == "bernoulli":
+        about["mean"] = "the probability of a 1"
+    elif fit.spec.family == "cumulative":
+        low, high = fit.resolved.categories[0], fit.resolved.categories[-1]
+        about["mean"] = f"the expected score, on the scale of {low} to {high}"
+    for covariate in fit.resolved.covariates:
+        draws = fit.posterior["posterior"][f"{covariate.name}_slope"].to_numpy()
+        about[covariate.name] = (
+            f"held at its mean, {covariate.mean:.4g}; a difference of its sd, {covariate.sd:.4g}, "
+            f"goes with {draws.mean():+.3g} (sd {draws.std(ddof=1):.2g}) in the score"
+        )
     return about
 
 
@@ -247,6 +269,7 @@ def _meta(found: Answer) -> dict[str, Any]:
         "scale": scores.scale,
         "lower_is_better": scores.lower_is_better,
         "rope": found.question.rope,
+        "mean_scale": "latent" if found.question.latent else "score",
         "question": found.about,
         "notes": list(resolved.notes),
         "warnings": [str(finding) for finding in found.findings],

@@ -57,7 +57,11 @@ def assumption_sentences(found: Answer) -> list[str]:
             f"differences below {found.question.rope:g} count as none: tiers part backbones "
             "that differ by more, P(beats) and ranks count any difference"
         )
-    said.append(f"priors in units of {made['unit']:g} about {made['location']:g} ({told})")
+    said.append(
+        f"priors in {fit.spec.link}s"
+        if fit.spec.is_latent
+        else f"priors in units of {made['unit']:g} about {made['location']:g} ({told})"
+    )
     drawn = f"{settings['chains'] * settings['draws']:,} draws"
     if "nuts" in made["method"]:
         drawn = f"{settings['chains']} chains of {settings['draws']} after {settings['tune']}"

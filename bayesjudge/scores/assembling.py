@@ -13,6 +13,7 @@ from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.checking import (
     check_labels,
     check_scale,
+    parse_covariate,
     parse_human,
     parse_scores,
     warn_of_emptied,
@@ -183,6 +184,14 @@ def _build(
         labels[name], more = check_labels(table, name, columns[name], rows, options.strict)
         problems.extend(more)
         keep &= labels[name].codes >= 0
+    covariates = {}
+    for name in resolved.covariates:
+        if name in columns:
+            covariates[name], more = parse_covariate(
+                table, name, columns[name], rows, options.strict
+            )
+            problems.extend(more)
+            keep &= np.isfinite(covariates[name])
     human = None
     if "human_score" in columns:
         human, more = parse_human(table, columns["human_score"], rows)
@@ -232,6 +241,7 @@ def _build(
         n_excluded=int(rows.size - used.size),
         mapping=resolved.mapping,
         source=table.source,
+        covariates=tuple((name, values[keep]) for name, values in covariates.items()),
     )
 
 

@@ -31,6 +31,7 @@ def read_scores(
     missing: Iterable[object] = (),
     strict: bool = False,
     replicates: bool = False,
+    covariates: Iterable[str] = (),
 ) -> Scores:
     """Read a table of scores.
 
@@ -59,6 +60,8 @@ def read_scores(
         Rows that would be left out are errors, other than those in ``missing``.
     replicates : bool
         Rows that share a cell are repeated calls.
+    covariates : str or iterable of str
+        Numeric columns that the model takes; rows without a number are left out.
 
     Returns
     -------
@@ -73,8 +76,9 @@ def read_scores(
         Where arguments contradict one another.
     """
     wishes, options = _take(
-        columns, where, facets, random, ignore, scale, lower_is_better, missing, strict, replicates
-    )
+        columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
+        replicates, covariates,
+    )  # fmt: skip
     table = read_raw(source)
     return _scan(table, wishes, options).require(table.source)
 
@@ -92,13 +96,14 @@ def scan(
     missing: Iterable[object] = (),
     strict: bool = False,
     replicates: bool = False,
+    covariates: Iterable[str] = (),
 ) -> Reading:
     """Read a table and say what is wrong with it, without raising for its content.
 
     Parameters
     ----------
     source, columns, where, facets, random, ignore, scale, lower_is_better, \
-missing, strict, replicates
+missing, strict, replicates, covariates
         As in ``read_scores``.
 
     Returns
@@ -113,8 +118,9 @@ missing, strict, replicates
         Where arguments contradict one another.
     """
     wishes, options = _take(
-        columns, where, facets, random, ignore, scale, lower_is_better, missing, strict, replicates
-    )
+        columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
+        replicates, covariates,
+    )  # fmt: skip
     return _scan(read_raw(source), wishes, options)
 
 
@@ -132,6 +138,7 @@ def split_by(
     missing: Iterable[object] = (),
     strict: bool = False,
     replicates: bool = False,
+    covariates: Iterable[str] = (),
 ) -> dict[str, Reading]:
     """Read one table for each label of a column.
 
@@ -140,7 +147,7 @@ def split_by(
     by : str
         A column that serves as no facet.
     source, columns, where, facets, random, ignore, scale, lower_is_better, \
-missing, strict, replicates
+missing, strict, replicates, covariates
         As in ``read_scores``.
 
     Returns
@@ -156,8 +163,9 @@ missing, strict, replicates
         Where the column serves as a facet, or arguments contradict one another.
     """
     wishes, options = _take(
-        columns, where, facets, random, ignore, scale, lower_is_better, missing, strict, replicates
-    )
+        columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
+        replicates, covariates,
+    )  # fmt: skip
     table = read_raw(source)
     resolved = resolve_columns(tuple(table.columns), wishes)
     for role, column in resolved.mapping:
@@ -210,6 +218,7 @@ def _take(
     missing: Iterable[object],
     strict: bool,
     replicates: bool,
+    covariates: Iterable[str],
 ) -> tuple[Wishes, Options]:
     """Bring the arguments into one form."""
     named = columns.items() if isinstance(columns, Mapping) else columns or ()
@@ -221,7 +230,9 @@ def _take(
                 f"--column {role}={column}, --column {role}={others[0]}",
                 "Name one column for each role",
             )
-    wishes = Wishes(dict(named), _several(facets), _several(random), _several(ignore))
+    wishes = Wishes(
+        dict(named), _several(facets), _several(random), _several(ignore), _several(covariates)
+    )
     pairs = where.items() if isinstance(where, Mapping) else where
     options = Options(
         tuple((str(column), str(label)) for column, label in pairs),

@@ -163,6 +163,36 @@ def parse_human(
     return numbers[codes], (problem,)
 
 
+def parse_covariate(
+    table: RawTable, role: str, name: str, rows: NDArray[np.int64], strict: bool = False
+) -> tuple[NDArray[np.float64], tuple[Problem, ...]]:
+    """Read a covariate's column, telling which rows hold no usable number.
+
+    Returns
+    -------
+    (N,) float array
+        nan where it is unusable.
+    tuple of Problem
+    """
+    coded = table.columns[name].coded
+    codes = coded.codes[rows]
+    values = np.array([*map(parse_number, coded.values), np.nan])[codes]
+    unusable = ~np.isfinite(values)
+    if not unusable.any():
+        return values, ()
+    values[unusable] = np.nan
+    problem = Problem(
+        "error" if strict else "warning",
+        f"{count(unusable.sum(), 'value', 'values')} of the covariate {role} "
+        f"{'is' if unusable.sum() == 1 else 'are'} missing, not a number, NaN or infinite"
+        f"{'' if strict else left_out(unusable.sum())}: {tally(codes[unusable], coded.values)}",
+        f"column {name!r}, {table.name_rows(rows[unusable])}",
+        int(unusable.sum()),
+        "Fill it in, or use a model without the covariate",
+    )
+    return values, (problem,)
+
+
 def check_labels(
     table: RawTable, facet: str, name: str, rows: NDArray[np.int64], strict: bool = False
 ) -> tuple[Labels, tuple[Problem, ...]]:

@@ -27,6 +27,7 @@ EITHER: dict[str, tuple[str, ...]] = {"sample": ("scenario", "generation")}
 RESERVED = (
     *ROLES,
     *("chain", "draw", "intercept", "sigma", "cutpoints", "backbone_mean"),
+    *("backbone_latent", "threshold", "degrees_of_freedom"),
 )
 """Names that a facet of the user's cannot bear: the posterior uses them."""
 
@@ -48,6 +49,8 @@ class Wishes:
         Panel facets that the user adds; facets that are to be random.
     ignore : tuple of str
         Columns taken out of consideration.
+    covariates : tuple of str
+        Numeric columns that the model takes.
 
     Raises
     ------
@@ -60,6 +63,7 @@ class Wishes:
     facets: tuple[str, ...] = ()
     random: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    covariates: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.facets:
@@ -74,8 +78,15 @@ class Wishes:
                 "--facet, --random",
                 "Say once whether it is a panel facet (--facet) or random (--random)",
             )
+        for name in self.covariates:
+            if name in RESERVED or name in named:
+                raise UsageError(
+                    f"a covariate cannot be called {name!r}, which has a meaning of its own",
+                    "covariates",
+                    "Give the model's covariate another name, and map its column to that",
+                )
         for role in self.columns:
-            if role not in ROLES and role not in named:
+            if role not in (*ROLES, *self.covariates) and role not in named:
                 raise UsageError(
                     f"{role!r} is no role that a column can have",
                     f"--column {role}={self.columns[role]}",
@@ -118,16 +129,19 @@ class Resolved:
     ----------
     mapping : tuple of (role, column)
         ``score`` first, then facets in the canonical order and the user's, then
-        ``human_score``.
+        ``human_score`` and covariates.
     unused : tuple of str
         Columns that serve nothing, in the source's order.
     problems : tuple of Problem
         What is missing, asked or refused.
+    covariates : tuple of str
+        Which of the roles are covariates.
     """
 
     mapping: tuple[tuple[str, str], ...]
     unused: tuple[str, ...]
     problems: tuple[Problem, ...]
+    covariates: tuple[str, ...] = ()
 
     def column(self, role: str) -> str | None:
         """Column that serves a role, or None."""
@@ -136,7 +150,8 @@ class Resolved:
     @property
     def facets(self) -> tuple[str, ...]:
         """Facets that have a column, in order."""
-        return tuple(role for role, _ in self.mapping if role not in ("score", "human_score"))
+        others = ("score", "human_score", *self.covariates)
+        return tuple(role for role, _ in self.mapping if role not in others)
 
 
 def resolve_columns(names: Sequence[str], wishes: Wishes) -> Resolved:
@@ -165,7 +180,8 @@ def resolve_columns(names: Sequence[str], wishes: Wishes) -> Resolved:
                 Problem("warning", f"there is no column {column!r} to ignore", "--ignore")
             )
     named = dict(wishes.columns)
-    named.update({facet: facet for facet in wishes.added if facet not in named})
+    asked = (*wishes.added, *wishes.covariates)
+    named.update({name: name for name in asked if name not in named})
     for role, wanted in named.items():
         match = _find(wanted, names)
         if match is None or match in wishes.ignore:
@@ -201,10 +217,10 @@ def resolve_columns(names: Sequence[str], wishes: Wishes) -> Resolved:
     free = [name for name in names if name not in taken]
     for name in free:
         problems.extend(_doubtful(name, found))
-    order = ("score", *CANONICAL_FACETS, *wishes.added, "human_score")
+    order = ("score", *CANONICAL_FACETS, *wishes.added, "human_score", *wishes.covariates)
     mapping = tuple((role, found[role]) for role in order if role in found)
     unused = tuple(name for name in names if name not in found.values())
-    return Resolved(mapping, unused, tuple(problems))
+    return Resolved(mapping, unused, tuple(problems), wishes.covariates)
 
 
 def _plain(name: str) -> str:

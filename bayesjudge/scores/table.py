@@ -82,6 +82,8 @@ class Scores:
         Warnings and notes; a table with errors never becomes ``Scores``.
     source : str
         Where the table came from, for messages.
+    covariates : tuple of (name, (N,) float array)
+        Numeric columns that a model takes, as they were read; finite.
     """
 
     score: NDArray[np.float64]
@@ -94,8 +96,14 @@ class Scores:
     mapping: tuple[tuple[str, str], ...] = ()
     problems: tuple[Problem, ...] = field(default=())
     source: str = "table"
+    covariates: tuple[tuple[str, NDArray[np.float64]], ...] = ()
 
     def __post_init__(self) -> None:
+        for name, values in self.covariates:
+            if values.shape != self.score.shape:
+                raise DataError(
+                    f"covariate {name!r} has {values.size} values for {self.score.size} scores"
+                )
         for facet in self.facets:
             if facet.codes.shape != self.score.shape:
                 raise DataError(
@@ -116,6 +124,11 @@ class Scores:
             and self.source == other.source
             and np.array_equal(self.score, other.score)
             and _equal_or_both_none(self.human_score, other.human_score)
+            and self.covariate_names == other.covariate_names
+            and all(
+                np.array_equal(own, theirs)
+                for (_, own), (_, theirs) in zip(self.covariates, other.covariates, strict=True)
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -129,6 +142,28 @@ class Scores:
     def facet_names(self) -> tuple[str, ...]:
         """Names of the facets, in order."""
         return tuple(facet.name for facet in self.facets)
+
+    @property
+    def covariate_names(self) -> tuple[str, ...]:
+        """Names of the covariates, in the order asked for."""
+        return tuple(name for name, _ in self.covariates)
+
+    def covariate(self, name: str) -> NDArray[np.float64]:
+        """Return the (N,) values of a covariate.
+
+        Raises
+        ------
+        DataError
+            Where the table was read without it.
+        """
+        for known, values in self.covariates:
+            if known == name:
+                return values
+        raise DataError(
+            f"the table has no covariate {name!r}",
+            self.source,
+            f"Read it with covariates=[{name!r}]; map its column with --column {name}=COLUMN",
+        )
 
     def has(self, name: str) -> bool:
         """Whether the table has this facet, with any number of levels."""

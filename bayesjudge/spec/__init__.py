@@ -1,7 +1,7 @@
 """The model as data: TOML files in, frozen :class:`ModelSpec` out."""
 
 from bayesjudge.spec.files import models_folder, read_model, shipped_models
-from bayesjudge.spec.model import ModelSpec, Prior, Scale, Term
+from bayesjudge.spec.model import ModelSpec, Prior, Scale, Term, Thresholds
 from bayesjudge.spec.overriding import override_prior
 from bayesjudge.spec.parsing import parse_model
 
@@ -10,6 +10,7 @@ __all__ = [
     "Prior",
     "Scale",
     "Term",
+    "Thresholds",
     "models_folder",
     "override_prior",
     "parse_model",

@@ -18,6 +18,11 @@ FAMILIES = {
 LOCATION_PRIORS = {"normal": 1}
 SCALE_PRIORS = {"half_normal": 1, "lognormal": 2, "fixed": 1}
 SPREAD_PRIORS = {"half_normal": 1, "fixed": 1}
+# Shape and rate.
+DEGREES_PRIORS = {"gamma": 2, "fixed": 1}
+
+# Scores of these are answers behind a link: priors are on its scale.
+LATENT_FAMILIES = ("bernoulli", "cumulative")
 
 # A scale so large that nothing is shrunk: the limit in which posterior means
 # are contrasts of cell means (STATISTICS section 2).
@@ -80,7 +85,11 @@ class Term:
 
 @dataclass(frozen=True)
 class Covariate:
-    """A numeric column with one coefficient, per unit of its own sd."""
+    """A numeric column with one slope, for a difference of the column's own sd.
+
+    The column is centred at its mean over the rows in use; the prior of the
+    slope is in units of u.
+    """
 
     column: str
     prior: Prior
@@ -88,7 +97,13 @@ class Covariate:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Cutpoints of a cumulative model; ``by`` a facet they deviate over."""
+    """Cutpoints of a cumulative model.
+
+    With ``by`` every level of that facet spaces them in its own way: the logs
+    of the distances between neighbours deviate, with a sd of prior
+    ``deviation``, and the deviations sum to zero over the levels. Where they
+    lie as a whole is for the facet's own term to say.
+    """
 
     by: str | None = None
     deviation: Prior | None = None
@@ -109,6 +124,8 @@ class ModelSpec:
     terms : tuple of Term
     residual : Scale or None
         None for families without a residual scale.
+    degrees_of_freedom : Prior or None
+        Of Student's t; None for the others.
     covariates : tuple of Covariate
     thresholds : Thresholds or None
     overrides : tuple of str
@@ -125,7 +142,13 @@ class ModelSpec:
     residual: Scale | None = None
     covariates: tuple[Covariate, ...] = ()
     thresholds: Thresholds | None = None
+    degrees_of_freedom: Prior | None = None
     overrides: tuple[str, ...] = field(default=())
+
+    @property
+    def is_latent(self) -> bool:
+        """Whether scores are answers behind a link, and effects on its scale."""
+        return self.family in LATENT_FAMILIES
 
     @property
     def title(self) -> str:
@@ -163,6 +186,8 @@ class ModelSpec:
             data["intercept"] = self.intercept.to_data()
         if self.residual is not None:
             data["residual"] = {"scale": self.residual.to_data()}
+        if self.degrees_of_freedom is not None:
+            data["degrees_of_freedom"] = self.degrees_of_freedom.to_data()
         if self.covariates:
             data["covariate"] = [
                 {"column": c.column, "prior": c.prior.to_data()} for c in self.covariates

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from bayesjudge.errors import ModelError
 from bayesjudge.spec.model import (
+    DEGREES_PRIORS,
     FLAT_SCALE,
     LOCATION_PRIORS,
     SCALE_PRIORS,
@@ -23,7 +24,9 @@ def override_prior(spec: ModelSpec, text: str) -> ModelSpec:
 
     ``judge.scale=half_normal:0.5`` replaces a term's scale; a by-scale's parts
     are ``generation.scale.center`` and ``generation.scale.spread``;
-    ``residual.scale...`` and ``intercept=normal:2`` likewise.
+    ``residual.scale...`` and ``intercept=normal:2`` likewise, and where the model
+    has them ``degrees_of_freedom=gamma:2,0.1``, ``thresholds.deviation=half_normal:1``
+    and the slope of a covariate, ``nll.slope=normal:0.5``.
 
     Raises
     ------
@@ -44,6 +47,9 @@ def override_prior(spec: ModelSpec, text: str) -> ModelSpec:
     if parts == ["intercept"] and spec.intercept is not None:
         prior = _prior_from_text(prior_text, LOCATION_PRIORS, where)
         return replace(spec, intercept=prior, overrides=overrides)
+    other = _override_other(spec, parts, prior_text, where)
+    if other is not None:
+        return replace(other, overrides=overrides)
     if len(parts) < 2 or parts[1] != "scale" or parts[2:] not in ([], ["center"], ["spread"]):
         raise ModelError(
             f"{target.strip()!r} names no prior of model {spec.name!r}",
@@ -62,6 +68,24 @@ def override_prior(spec: ModelSpec, text: str) -> ModelSpec:
     changed = replace(term, scale=_override_scale(term.scale, parts[2:], prior_text, where))
     terms = tuple(changed if t is term else t for t in spec.terms)
     return replace(spec, terms=terms, overrides=overrides)
+
+
+def _override_other(spec: ModelSpec, parts: list[str], text: str, where: str) -> ModelSpec | None:
+    """Replace a prior that only some models have; None where the name is not one of those."""
+    if parts == ["degrees_of_freedom"] and spec.degrees_of_freedom is not None:
+        prior = _prior_from_text(text, DEGREES_PRIORS, where)
+        return replace(spec, degrees_of_freedom=prior)
+    thresholds = spec.thresholds
+    if parts == ["thresholds", "deviation"] and thresholds is not None and thresholds.by:
+        prior = _prior_from_text(text, SPREAD_PRIORS, where)
+        return replace(spec, thresholds=replace(thresholds, deviation=prior))
+    if len(parts) == 2 and parts[1] == "slope":
+        named = [c for c in spec.covariates if c.column == parts[0]]
+        if named:
+            prior = _prior_from_text(text, LOCATION_PRIORS, where)
+            changed = tuple(replace(c, prior=prior) if c in named else c for c in spec.covariates)
+            return replace(spec, covariates=changed)
+    return None
 
 
 def _override_scale(scale: Scale, part: list[str], text: str, where: str) -> Scale:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from bayesjudge.errors import ModelError
 from bayesjudge.spec.model import (
+    DEGREES_PRIORS,
     FAMILIES,
     FLAT_SCALE,
     LOCATION_PRIORS,
@@ -30,8 +32,11 @@ _TOP_KEYS = (
     "term",
     "covariate",
     "residual",
+    "degrees_of_freedom",
     "thresholds",
 )
+
+_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def parse_model(data: Mapping[str, Any], where: str = "model") -> ModelSpec:
@@ -50,6 +55,7 @@ def parse_model(data: Mapping[str, Any], where: str = "model") -> ModelSpec:
     _required_exactly_if(has_intercept, data, "intercept", family, where)
     _required_exactly_if(has_residual, data, "residual", family, where)
     _required_exactly_if(family == "cumulative", data, "thresholds", family, where)
+    _required_exactly_if(family == "student_t", data, "degrees_of_freedom", family, where)
     residual = None
     if has_residual:
         table = _table(data["residual"], where, "residual")
@@ -71,6 +77,11 @@ def parse_model(data: Mapping[str, Any], where: str = "model") -> ModelSpec:
         residual=residual,
         covariates=_parse_covariates(data.get("covariate", []), where),
         thresholds=_parse_thresholds(data["thresholds"], where) if family == "cumulative" else None,
+        degrees_of_freedom=parse_prior(
+            data["degrees_of_freedom"], DEGREES_PRIORS, where, "degrees_of_freedom"
+        )
+        if family == "student_t"
+        else None,
     )
 
 
@@ -167,19 +178,31 @@ def parse_prior(data: Any, allowed: Mapping[str, int], where: str, key: str) -> 
         raise ModelError(f"{key}.{name} is {value!r}", where, f"It takes {allowed[name]} number(s)")
     parameters = tuple(float(n) for n in numbers)
     positive = parameters[-1] > 0 or (name == "fixed" and parameters[-1] == 0)
+    if name == "gamma" or allowed is DEGREES_PRIORS:
+        positive = min(parameters) > 0
     if not positive or not all(abs(p) < float("inf") for p in parameters):
         raise ModelError(f"{key}.{name} is {value!r}", where, "A width is positive and finite")
     return Prior(name, parameters)
 
 
 def _parse_covariates(data: Any, where: str) -> tuple[Covariate, ...]:
-    covariates = []
+    covariates: list[Covariate] = []
     for i, item in enumerate(_array(data, where, "covariate")):
         key = f"covariate {i + 1}"
         table = _table(item, where, key)
         _check_keys(table, ("column", "prior"), ("column", "prior"), where, key)
         prior = parse_prior(table["prior"], LOCATION_PRIORS, where, f"{key}.prior")
-        covariates.append(Covariate(_text(table["column"], where, f"{key}.column"), prior))
+        column = _text(table["column"], where, f"{key}.column")
+        if not _COLUMN.fullmatch(column):
+            raise ModelError(
+                f"{key}.column is {column!r}, which cannot name a variable",
+                where,
+                "Use letters a-z, digits and underscores, and map the table's column to it with "
+                "--column NAME=COLUMN",
+            )
+        if column in [c.column for c in covariates]:
+            raise ModelError(f"the covariate {column!r} stands twice", where, "Keep one of them")
+        covariates.append(Covariate(column, prior))
     return tuple(covariates)
 
 

@@ -1,0 +1,160 @@
+"""Log densities of scores given their predictors, in JAX: stable far into the tails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax.nn import log_sigmoid
+from jax.scipy.special import log_ndtr, ndtri
+from jax.scipy.stats import norm, t
+
+from bayesjudge.engines.observations import Observations
+from bayesjudge.errors import ModelError
+
+type Array = Any
+
+# Keeps a chance away from zero where only its own logarithm went below it.
+_TINY = 1e-300
+# Logs of stretched distances beyond this are no distances.
+_MOST_LOG = 30.0
+# Closer cutpoints than this, in latent sds, have a density between them, not a
+# difference of two distribution functions.
+_CLOSE = 1e-5
+
+
+def log_one_minus_exp(a: Array) -> Array:
+    """Return log(1 - exp(a)) for a < 0, with finite derivatives."""
+    near_zero = a > -0.6931
+    small = jnp.where(near_zero, a, -1.0)
+    large = jnp.where(near_zero, -1.0, a)
+    return jnp.where(near_zero, jnp.log(-jnp.expm1(small)), jnp.log1p(-jnp.exp(large)))
+
+
+class Cutpoints:
+    """Cutpoints with what lies between them, which no difference of them tells as well.
+
+    Attributes
+    ----------
+    cuts : (T,) or (L, T)
+    log_gaps : (T - 1,) or (L, T - 1)
+        Logs of the distances between neighbours.
+    log_shares : same shape
+        Of logit: log(1 - exp(-distance)).
+    """
+
+    def __init__(self, x: Array, link: str, log_spacing: Array | None = None) -> None:
+        """Build them from log-odds of stopping x (T,), and (L, T - 1) stretchings."""
+        log_above = jnp.cumsum(log_sigmoid(-x))
+        # A stop so sure that nothing is left above would end the logarithm.
+        log_below = log_one_minus_exp(jnp.minimum(log_above, -_TINY))
+        if link == "logit":
+            self.cuts = log_below - log_above
+            # P(k) / (P(<= k) P(>= k)): no difference of numbers that are nearly equal.
+            log_shares = log_sigmoid(x[1:]) - log_below[1:]
+            log_shares = jnp.minimum(log_shares, -_TINY)
+            gaps = -log_one_minus_exp(log_shares)
+        else:
+            lower = log_below < log_above
+            chance = jnp.exp(jnp.where(lower, log_below, log_above))
+            self.cuts = jnp.where(lower, 1.0, -1.0) * ndtri(jnp.maximum(chance, _TINY))
+            gaps = jnp.maximum(self.cuts[1:] - self.cuts[:-1], _TINY)
+            log_shares = jnp.zeros_like(gaps)
+        self.log_gaps = jnp.log(jnp.maximum(gaps, _TINY))
+        self.log_shares = log_shares
+        if log_spacing is None:
+            return
+        self.log_gaps = self.log_gaps + jnp.clip(log_spacing, -_MOST_LOG, _MOST_LOG)
+        gaps = jnp.exp(self.log_gaps)
+        steps = jnp.concatenate(
+            [jnp.zeros((*gaps.shape[:-1], 1)), jnp.cumsum(gaps, axis=-1)], axis=-1
+        )
+        self.cuts = jnp.mean(self.cuts) + steps - jnp.mean(steps, axis=-1, keepdims=True)
+        self.log_shares = log_one_minus_exp(-jnp.maximum(gaps, _TINY))
+
+
+def cumulative_log_likelihood(
+    eta: Array, cutpoints: Cutpoints, link: str, seen: Observations
+) -> Array:
+    """Return the log-likelihood of category counts.
+
+    Parameters
+    ----------
+    eta : (P,)
+        Predictors.
+    """
+    if seen.cell is None or seen.category is None or seen.count is None:
+        raise ModelError("a cumulative model is given no category counts")
+    log_cdf = log_sigmoid if link == "logit" else log_ndtr
+    last = cutpoints.cuts.shape[-1]
+    level = None if seen.threshold_codes is None else seen.threshold_codes[seen.cell]
+
+    def at(values: Array, index: Any, pairs: Any) -> Array:
+        return values[index] if level is None else values[level[pairs], index]
+
+    total = jnp.zeros(())
+    # Which pairs are at an end of the scale is known before anything is traced.
+    first, top = seen.category == 0, seen.category == last
+    for pairs, cut, sign in ((first, 0, 1.0), (top, last - 1, -1.0)):
+        if pairs.any():
+            index = np.full(int(pairs.sum()), cut)
+            distance = sign * (at(cutpoints.cuts, index, pairs) - eta[seen.cell[pairs]])
+            total = total + jnp.sum(seen.count[pairs] * log_cdf(distance))
+    between = ~(first | top)
+    if not between.any():
+        return total
+    k = seen.category[between]
+    here = eta[seen.cell[between]]
+    upper = at(cutpoints.cuts, k, between) - here
+    lower = at(cutpoints.cuts, k - 1, between) - here
+    if link == "logit":
+        # s(b) - s(a) = s(b) s(-a) (1 - exp(a - b)), and b - a does not depend on eta.
+        share = at(cutpoints.log_shares, k - 1, between)
+        value = log_sigmoid(upper) + log_sigmoid(-lower) + share
+    else:
+        value = _log_normal_interval(lower, upper, at(cutpoints.log_gaps, k - 1, between))
+    return total + jnp.sum(seen.count[between] * value)
+
+
+def _log_normal_interval(lower: Array, upper: Array, log_gap: Array) -> Array:
+    """Return log(Phi(upper) - Phi(lower)), from whichever tail is the nearer."""
+    flip = lower + upper > 0
+    a, b = jnp.where(flip, -upper, lower), jnp.where(flip, -lower, upper)
+    middle = 0.5 * (a + b)
+    close = log_gap < jnp.log(_CLOSE) - jnp.log1p(jnp.abs(middle))
+    density = norm.logpdf(middle) + log_gap
+    # What is not used must have derivatives all the same.
+    a = jnp.where(close, b - 1.0, a)
+    top = log_ndtr(b)
+    return jnp.where(close, density, top + log_one_minus_exp(log_ndtr(a) - top))
+
+
+def bernoulli_log_likelihood(eta: Array, link: str, seen: Observations) -> Array:
+    """Return the log-likelihood of verdicts, without the binomial coefficients."""
+    if seen.trials is None or seen.successes is None:
+        raise ModelError("a bernoulli model is given no counts")
+    log_cdf = log_sigmoid if link == "logit" else log_ndtr
+    failures = seen.trials - seen.successes
+    return jnp.sum(seen.successes * log_cdf(eta) + failures * log_cdf(-eta))
+
+
+def continuous_log_likelihood(
+    eta: Array, variance: Array, degrees: Array | None, seen: Observations
+) -> Array:
+    """Return the log-likelihood of scores, normal or Student t of this squared scale.
+
+    Parameters
+    ----------
+    eta : (P,)
+    variance : (V,)
+        Squared residual scales, one a level of the facet they are by.
+    degrees : scalar or None
+        Degrees of freedom; None for normal.
+    """
+    if seen.score is None:
+        raise ModelError("a model of continuous scores is given none")
+    scale = jnp.sqrt(variance)[seen.residual_codes]
+    if degrees is None:
+        return jnp.sum(norm.logpdf(seen.score, eta, scale))
+    return jnp.sum(t.logpdf(seen.score, degrees, eta, scale))
