@@ -67,7 +67,7 @@ def test_chains_that_do_not_reach_one_another_have_not_mixed(monkeypatch):
 
     def two_places(x):
         far = np.abs(np.abs(x[:, 0]) - 40.0)
-        return -0.5 * far**2 * 100 - 0.5 * (x[:, 1:] ** 2).sum(axis=1)
+        return -0.5 * far**2 * 1e6 - 0.5 * (x[:, 1:] ** 2).sum(axis=1)
 
     start = np.zeros((200, D))
     start[:, 0] = np.where(np.arange(200) < 150, 40.0, -40.0)

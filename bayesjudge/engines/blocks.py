@@ -10,18 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.engines.arranging import arrange
+from bayesjudge.engines.block_slopes import slope_of_blocks
 from bayesjudge.engines.cells import (
     Cells,
     Eliminated,
     Grid,
     Local,
+    combine,
     downdate,
     eliminate,
     information,
     log_density_of,
+    single_precision,
     subtract_product,
 )
-from bayesjudge.engines.effects import INTERCEPT, forward_slope, is_kept
+from bayesjudge.engines.effects import INTERCEPT, is_kept
 from bayesjudge.resolution import Resolved
 
 type Floats = NDArray[np.float64]
@@ -29,8 +32,13 @@ type Floats = NDArray[np.float64]
 # Blocks times squared cells beyond which a density takes half a millisecond.
 _COSTLY = 6000
 
-# Blocks times sets of scales handled at once: their arrays fit the cache.
-_AT_ONCE = 16_000
+# Blocks times sets of scales handled at once: more would leave the cache, and
+# with less two threads wait for one another between array operations.
+_AT_ONCE = 60_000
+
+
+# Single precision is taken where its error varies by less at this many sets of scales.
+_CHECKS, _ROUGHLY = 100, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +88,9 @@ class BlocksModel:
 
     def values(self, sd: Floats, noise: Floats) -> Floats:
         """Return log densities (n,) of scales (n, n_sd) and residual variances (n, V)."""
-        step = max(1, _AT_ONCE // self.cells.backbone.size)
+        step = self._step(len(sd))
+        precision = self.cells.count.dtype
+        sd, noise = sd.astype(precision), noise.astype(precision)
 
         def part(i: int) -> Floats:
             # Each thread has warning switches of its own.
@@ -91,13 +101,26 @@ class BlocksModel:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return np.concatenate(list(pool.map(part, range(0, len(sd), step))))
 
+    def _step(self, n: int) -> int:
+        """Return how many of n sets of scales a thread handles at once."""
+        share = -(-n // (os.cpu_count() or 1))
+        return max(1, min(share, _AT_ONCE // self.cells.backbone.size))
+
     def slope(self, sd: Floats, noise: Floats) -> tuple[float, Floats, Floats]:
-        """Return the log density and its derivatives, by forward differences."""
-        return forward_slope(self.values, sd, noise)
+        """Return the log density and its derivatives, in closed form."""
+        with np.errstate(all="ignore"):
+            return slope_of_blocks(sd, noise, self.cells)
 
     def near(self, sd: Floats, noise: Floats) -> BlocksModel:  # noqa: ARG002
         """Return itself: it is fast everywhere."""
         return self
+
+    def rough(self, sd: Floats, noise: Floats) -> BlocksModel:
+        """Return the model in single precision, or itself where that does not do."""
+        fast = BlocksModel(self.resolved, single_precision(self.cells))
+        few = slice(0, _CHECKS)
+        change = fast.values(sd[few], noise[few]) - self.values(sd[few], noise[few])
+        return fast if np.ptp(change) < _ROUGHLY else self
 
     def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
         """Draw the effects that are kept, (n, *shape) by variable, and the intercept."""
@@ -228,7 +251,7 @@ def _across(
     """Return each scenario's inverse factor times F'H of its blocks, (m, S, q, A * C)."""
     n_cells, q = basis.shape
     shape = (m, cells.first.size, cells.n_backbones)
-    out = np.zeros((m, cells.first.size, q, cells.n_backbones, n_cells))
+    out = np.zeros((m, cells.first.size, q, cells.n_backbones, n_cells), cells.count.dtype)
     whole = cells.backbone.size == shape[1] * shape[2]
     factor = [[entry[:, cells.scenario] for entry in row] for row in found.factor]
     inverse = [1.0 / row[-1] for row in factor]
@@ -236,11 +259,8 @@ def _across(
     for c in range(n_cells):
         solved: list[Floats] = []
         for a in range(q):
-            value = np.zeros((m, cells.backbone.size))
-            for i in np.flatnonzero(basis[:, a]).tolist():
-                entry = matrix[max(i, c)][min(i, c)]
-                value += entry if basis[i, a] == 1.0 else entry * basis[i, a]
-            value *= sd[a]
+            entries = [matrix[max(i, c)][min(i, c)] for i in range(n_cells)]
+            value = combine(entries, basis[:, a], sd[a])
             for k in range(a):
                 subtract_product(value, factor[a][k], solved[k], scratch)
             value *= inverse[a]

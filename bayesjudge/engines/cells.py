@@ -11,7 +11,8 @@ and many sets of scales at once: the matrices are too small for libraries.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +127,24 @@ class Cells:
         return int(self.rows.size)
 
 
+def single_precision(cells: Cells) -> Cells:
+    """Return the same sums as 32-bit floats: half the memory to go through."""
+
+    def short(values: Floats) -> Any:
+        return values.astype(np.float32)
+
+    return replace(
+        cells,
+        count=short(cells.count),
+        total=short(cells.total),
+        sizes=short(cells.sizes),
+        pairs=short(cells.pairs),
+        sums=short(cells.sums),
+        inner=tuple(replace(t, basis=short(t.basis)) for t in cells.inner),
+        outer=tuple(replace(t, basis=short(t.basis)) for t in cells.outer),
+    )
+
+
 # Elimination. A Grid is a small matrix whose entries are arrays over sets of
 # scales and blocks; of symmetric ones only the lower triangle is used.
 
@@ -211,9 +230,8 @@ def eliminate(
     for a in range(q):
         row = []
         for c in range(n_cells):
-            total = _combine([h_matrix[max(i, c)][min(i, c)] for i in range(n_cells)], basis[:, a])
-            total *= sd[a]
-            row.append(total)
+            entries = [h_matrix[max(i, c)][min(i, c)] for i in range(n_cells)]
+            row.append(combine(entries, basis[:, a], sd[a]))
         gain.append(row)
     factor: Grid = []
     rhs: list[Floats] = []
@@ -221,8 +239,7 @@ def eliminate(
     for a in range(q):
         row = []
         for b in range(a + 1):
-            value = _combine(gain[a], basis[:, b])
-            value *= sd[b]
+            value = combine(gain[a], basis[:, b], sd[b])
             if a == b:
                 value += 1.0
             for k in range(b):
@@ -234,8 +251,7 @@ def eliminate(
             row.append(value)
         factor.append(row)
         inverse.append(1.0 / row[a])
-        vector = _combine(h_vector, basis[:, a])
-        vector *= sd[a]
+        vector = combine(h_vector, basis[:, a], sd[a])
         for k in range(a):
             subtract_product(vector, row[k], rhs[k], scratch)
         vector *= inverse[a]
@@ -254,11 +270,23 @@ def subtract_product(value: Floats, x: Floats, y: Floats, scratch: Floats) -> No
     np.subtract(value, scratch, out=value)
 
 
-def _combine(entries: list[Floats], weights: Floats) -> Floats:
-    """Return the weighted sum as a new array."""
-    total = np.zeros_like(entries[0])
-    for i in np.flatnonzero(weights).tolist():
-        total += entries[i] if weights[i] == 1.0 else entries[i] * weights[i]
+def combine(entries: list[Floats], weights: Floats, scale: Floats) -> Floats:
+    """Return the weighted sum times ``scale`` as a new array, in as few passes as it takes."""
+    used = np.flatnonzero(weights).tolist()
+    if not used:
+        return np.zeros(np.broadcast_shapes(entries[0].shape, np.shape(scale)))
+    first, *others = used
+    total = np.asarray(entries[first] * (scale * weights[first]))
+    if not others:
+        return total
+    if (weights[[first, *others]] == 1.0).all():
+        np.add(entries[first], entries[others[0]], out=total)
+        for i in others[1:]:
+            total += entries[i]
+        total *= scale
+        return total
+    for i in others:
+        total += entries[i] * (scale * weights[i])
     return total
 
 

@@ -10,7 +10,9 @@ likelihood of log s_b normal with precision h_b about l_b, then given s and t
     log s_b ~ N((h_b t^2 l_b + log s) / a_b, t^2 / a_b),    a_b = 1 + h_b t^2,
 
 so w_b, its standardized value, is independent of both. With h_b = 0 that is the
-non-centred parameterization, with h_b large the centred one.
+non-centred parameterization, with h_b large the centred one. What the levels say
+of log s, with them integrated out, has precision sum h_b / a_b: it is wide where t
+is large and narrow where t is small, so log s is standardized given t as well.
 """
 
 from __future__ import annotations
@@ -205,20 +207,24 @@ def scales_at(
     hyper: dict[str, Array] = {}
     values: list[Array] = []
     for i, site in enumerate(sites):
-        center, density = _one(x, free.get((i, "center")), site.scale.center, frame, xp)
-        log_prior = log_prior + density
+        slot = free.get((i, "center"))
         if not site.n_by:
+            center, density = _one(x, slot, site.scale.center, frame, xp)
+            log_prior = log_prior + density
             values.append(center[..., None])
             continue
         spread, density = _one(x, free.get((i, "spread")), site.spread, frame, xp)
+        log_prior = log_prior + density
+        levels = free.get((i, "levels"))
+        about = None if levels is None else _center_given(spread, levels, site, frame, xp)
+        center, density = _one(x, slot, site.scale.center, frame, xp, about)
         log_prior = log_prior + density
         hyper[f"{site.name}_center"] = center * fixed.unit
         hyper[f"{site.name}_spread"] = spread
         if not site.deviates:
             values.append(xp.broadcast_to(center[..., None], (*center.shape, site.n_by)))
             continue
-        slot = free[i, "levels"]
-        part = slice(slot.start, slot.stop)
+        part = slice(free[i, "levels"].start, free[i, "levels"].stop)
         h, goal = frame.information[part], frame.target[part]
         log_center = xp.log(xp.maximum(center, _TINY))[..., None]
         t = spread[..., None]
@@ -232,20 +238,64 @@ def scales_at(
     return Scales(sd, noise, log_prior, hyper)
 
 
-def _one(x: Array, slot: Slot | None, prior: Prior, frame: Frame, xp: Any) -> tuple[Array, Array]:
-    """Return a scale in units of u and its log density, shapes x.shape[:-1]."""
+def _center_given(
+    spread: Array, levels: Slot, site: ScaleSite, frame: Frame, xp: Any = np
+) -> tuple[Array, Array]:
+    """Return mean and precision of a log center given the spread, roughly: shapes of spread."""
+    h, goal = (part[levels.start : levels.stop] for part in (frame.information, frame.target))
+    weight = h / (1.0 + h * spread[..., None] ** 2)
+    prior = site.scale.center
+    if prior.distribution == "lognormal":
+        mean, precision = prior.parameters[0], prior.parameters[1] ** -2
+    else:
+        mean, precision = np.log(0.5 * prior.parameters[0]), 1.0
+    total = precision + xp.sum(weight, axis=-1)
+    return (precision * mean + xp.sum(weight * goal, axis=-1)) / total, total
+
+
+def _one(
+    x: Array,
+    slot: Slot | None,
+    prior: Prior,
+    frame: Frame,
+    xp: Any,
+    about: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array]:
+    """Return a scale in units of u and its log density, shapes x.shape[:-1].
+
+    Logarithms are standardized by the mean and precision ``about``.
+    """
     if slot is None:
         value = xp.full(x.shape[:-1], prior.parameters[0])
         return value, xp.zeros(x.shape[:-1])
-    raw = x[..., slot.start]
+    raw, jacobian = x[..., slot.start], xp.zeros(x.shape[:-1])
+    logged = frame.logged[slot.start]
+    log_value = raw
+    if about is not None:
+        log_value = about[0] + raw / xp.sqrt(about[1])
+        jacobian = -0.5 * xp.log(about[1])
     if prior.distribution == "lognormal":
         mu, sd = prior.parameters
-        return xp.exp(raw), -0.5 * ((raw - mu) / sd) ** 2
-    logged = frame.logged[slot.start]
+        return xp.exp(log_value), -0.5 * ((log_value - mu) / sd) ** 2 + jacobian
     # Where the sign is kept the exponential is not used and must not overflow.
-    log_value = xp.where(logged, raw, 0.0)
+    log_value = xp.where(logged, log_value, 0.0)
     value = xp.where(logged, xp.exp(log_value), xp.abs(raw))
-    return value, -0.5 * (value / prior.parameters[0]) ** 2 + log_value
+    jacobian = xp.where(logged, log_value + jacobian, 0.0)
+    return value, -0.5 * (value / prior.parameters[0]) ** 2 + jacobian
+
+
+def log_center_at(
+    x: NDArray[np.float64], site: int, sites: tuple[ScaleSite, ...], frame: Frame
+) -> tuple[float, float]:
+    """Return a log center at coordinates (D,), and how fast it moves with its coordinate."""
+    free = {(s.site, s.part): s for s in slots(sites)}
+    raw = float(x[free[site, "center"].start])
+    levels = free.get((site, "levels"))
+    if levels is None:
+        return raw, 1.0
+    spread, _ = _one(x, free.get((site, "spread")), sites[site].spread, frame, np)
+    mean, precision = _center_given(np.asarray(spread), levels, sites[site], frame)
+    return float(mean + raw / np.sqrt(precision)), float(precision**-0.5)
 
 
 def coordinates_of(
@@ -265,6 +315,7 @@ def coordinates_of(
     """
     x = np.zeros(size(sites))
     starts = np.concatenate([[0], np.cumsum([s.width for s in sites])])
+    free = {(s.site, s.part): s for s in slots(sites)}
     for slot in slots(sites):
         site = sites[slot.site]
         own = sd[starts[slot.site] : starts[slot.site + 1]]
@@ -283,4 +334,8 @@ def coordinates_of(
             slot.prior.distribution == "lognormal" or bool(frame.logged[slot.start])
         )
         x[slot.start] = np.log(np.maximum(value, _TINY)) if on_log else value
+        levels = free.get((slot.site, "levels"))
+        if on_log and slot.part == "center" and levels is not None:
+            mean, precision = _center_given(np.asarray(spread), levels, site, frame)
+            x[slot.start] = (x[slot.start] - mean) * np.sqrt(precision)
     return x

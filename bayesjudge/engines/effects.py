@@ -38,6 +38,10 @@ class Integrated(Protocol):
         """Return a model as good about these scales (n, ...) and perhaps faster."""
         ...
 
+    def rough(self, sd: Floats, noise: Floats) -> Integrated:
+        """Return a faster model, within a tenth there: proposals are adapted to it."""
+        ...
+
     def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
         """Draw the effects that are kept, (n, *shape) by variable, and the intercept."""
         ...

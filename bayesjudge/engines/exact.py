@@ -44,11 +44,13 @@ from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
 
 # Draws of an adapting round: what a covariance matrix takes, within limits.
-_LEAST_ADAPTING, _MOST_ADAPTING = 1500, 10_000
-_LEAST_ROUNDS, _MOST_ROUNDS = 3, 12
-# In many dimensions a second attempt takes long and seldom helps.
-_ATTEMPTS, _MOST_TO_REPEAT = 2, 25
-_DRAWS_AT_ONCE = 6000
+_LEAST_ADAPTING, _MOST_ADAPTING = 750, 5000
+_LEAST_ROUNDS, _MOST_ROUNDS = 4, 16
+_ATTEMPTS = 2
+
+# Weights of which fewer count are adapted further, not drawn more of.
+_LEAST_EFFICIENCY = 0.05
+_DRAWS_AT_ONCE = 4000
 _MOST_DRAWS = 96_000
 _WANTED_ESS = 1500
 
@@ -98,7 +100,8 @@ def _sample_scales(resolved: Resolved, integrated: Integrated, settings: Setting
     integrated = integrated.near(scales.sd, scales.noise)
     start = replace(start, target=replace(start.target, likelihood=integrated))
     n = settings.chains * settings.draws
-    found = _weighted_draws(rng, start, n)
+    rough = replace(start.target, likelihood=integrated.rough(scales.sd, scales.noise))
+    found = _weighted_draws(rng, start, rough, n)
     if not found.fits:
         return _moved_draws(rng, resolved, integrated, start.target, found, settings)
     chosen = resample(rng, found.log_weight, n)
@@ -162,30 +165,35 @@ class _Weighted:
     ess: float
 
     @property
+    def efficiency(self) -> float:
+        return self.ess / len(self.y)
+
+    @property
     def fits(self) -> bool:
         return self.pareto_k <= PARETO_K_LIMIT and kish_ess(self.log_weight) >= ESS_LIMIT
 
 
-def _weighted_draws(rng: np.random.Generator, start: Start, n: int) -> _Weighted:
-    """Return draws whose weights pass their checks, or those of the last proposal tried."""
+def _weighted_draws(rng: np.random.Generator, start: Start, rough: Target, n: int) -> _Weighted:
+    """Return draws whose weights pass their checks, or those of the last proposal tried.
+
+    The proposal is adapted to a rough target; the weights are those of the target.
+    """
     target, proposal = start.target, first_proposal(start.mean, start.covariance)
     d = start.mean.size
-    n_adapting = int(np.clip(2 * d**2, _LEAST_ADAPTING, _MOST_ADAPTING))
-    rounds = (_LEAST_ROUNDS + d // 20, _MOST_ROUNDS)
-    if target.likelihood.costly:
-        rounds = (_LEAST_ROUNDS + 1, _LEAST_ROUNDS + 2)
-    for _ in range(_ATTEMPTS if d <= _MOST_TO_REPEAT else 1):
-        proposal = adapt(
-            rng, target.log_density, proposal, blocks(target.sites), n_adapting, rounds
-        )
-        found = _final_draws(rng, target, proposal, n)
-        if found.fits:
+    n_adapting = int(np.clip(d**2, _LEAST_ADAPTING, _MOST_ADAPTING))
+    rounds = (min(_LEAST_ROUNDS + d // 4, _MOST_ROUNDS), _MOST_ROUNDS)
+    for attempt in range(1, _ATTEMPTS + 1):
+        proposal = adapt(rng, rough.log_density, proposal, blocks(target.sites), n_adapting, rounds)
+        found = _final_draws(rng, target, proposal, n, last=attempt == _ATTEMPTS)
+        if found.fits and found.efficiency >= _LEAST_EFFICIENCY:
             break
     return found
 
 
-def _final_draws(rng: np.random.Generator, target: Target, proposal: Proposal, n: int) -> _Weighted:
-    """Draw until the weights carry the effective size wanted, or the budget is spent."""
+def _final_draws(
+    rng: np.random.Generator, target: Target, proposal: Proposal, n: int, last: bool
+) -> _Weighted:
+    """Draw until the weights carry the effective size wanted, or more would be a waste."""
     d = proposal.mean.size
     y, log_density, log_ratio = np.empty((0, d)), np.empty(0), np.empty(0)
     while True:
@@ -197,7 +205,9 @@ def _final_draws(rng: np.random.Generator, target: Target, proposal: Proposal, n
         ess = weighted_ess(log_weight, _reported(target, y), n)
         # More draws of a proposal that does not fit would not mend it.
         wanted = _WANTED_ESS / 2 if target.likelihood.costly else _WANTED_ESS
-        if ess >= min(wanted, 0.6 * n) or len(y) >= _MOST_DRAWS or pareto_k > PARETO_K_LIMIT:
+        enough = ess >= min(wanted, 0.6 * n) or len(y) >= _MOST_DRAWS
+        wasted = ess < _LEAST_EFFICIENCY * len(y) and not last
+        if enough or wasted or pareto_k > PARETO_K_LIMIT:
             return _Weighted(proposal, y, log_density, log_weight, pareto_k, ess)
 
 

@@ -38,7 +38,7 @@ _CURVE_DRAWS = 60
 _CORRELATION_DRAWS = 8
 
 # Rounds whose draws a fit uses.
-_REMEMBERED = 4
+_REMEMBERED = 8
 
 # Rows straightened at once: their temporaries fit the processor's cache.
 _ROWS = 400

@@ -14,6 +14,7 @@ from bayesjudge.engines.coordinates import (
     Frame,
     ScaleSite,
     coordinates_of,
+    log_center_at,
     plain_frame,
     scales_at,
     size,
@@ -30,7 +31,7 @@ _CLEAR_OF_ZERO = 0.45
 _NEAR_ENOUGH = {"maxiter": 60, "gtol": 5e-2, "ftol": 3e-7}
 
 # Step of differences in log scales, in units of which densities bend.
-_STEP = 1e-3
+_STEP = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,11 @@ def settle(
     for slot in places:
         spreads[slot.start : slot.stop] = slot.part == "spread"
     x = np.zeros(size(sites))
+    by_level = {slot.site for slot in places if slot.part == "levels"}
     for slot in places:
+        # Centers of levels are standardized about this already.
+        if slot.part == "center" and slot.site in by_level:
+            continue
         if slot.prior is not None and slot.prior.distribution == "half_normal":
             x[slot.start] = np.log(0.5 * slot.prior.parameters[0])
         elif slot.prior is not None:
@@ -234,14 +239,15 @@ def _carried(
 
 
 def _curvature(target: Target, x: Floats, free: NDArray[np.bool_]) -> Floats:
-    index = np.flatnonzero(free)
-    rows = []
-    for i in index:
-        step = np.zeros(x.size)
-        step[i] = _STEP
-        rows.append(target.slope(x + step)[1][free] - target.slope(x - step)[1][free])
-    hessian = -np.array(rows).reshape(index.size, index.size) / (2 * _STEP)
-    return (hessian + hessian.T) / 2
+    """Return minus the second derivatives, by differences of values alone."""
+    step = _STEP * np.eye(x.size)[free]
+    d = len(step)
+    i, j = np.triu_indices(d)
+    value = target.log_density(np.vstack([x, x + step, x + step[i] + step[j]]))
+    at, one, two = value[0], value[1 : d + 1], value[d + 1 :]
+    hessian = np.zeros((d, d))
+    hessian[i, j] = hessian[j, i] = (one[i] + one[j] - at - two) / _STEP**2
+    return hessian
 
 
 def _lay_out(
@@ -267,9 +273,12 @@ def _lay_out(
         if slot.part == "spread":
             covariance[i, i] = np.log1p((spread_sd[i] / spread_mean[i]) ** 2)
             mean[i] = np.log(spread_mean[i]) - 0.5 * covariance[i, i]
-        if signed and covariance[i, i] > _CLEAR_OF_ZERO**2:
+        log_value, pace = mean[i], 1.0
+        if slot.part == "center":
+            log_value, pace = log_center_at(mean, slot.site, target.sites, target.frame)
+        if signed and covariance[i, i] * pace**2 > _CLEAR_OF_ZERO**2:
             logged[i] = False
-            mean[i] = np.exp(mean[i])
+            mean[i] = np.exp(log_value)
             covariance[i, :] = covariance[:, i] = 0.0
             covariance[i, i] = mean[i] ** 2
     frame = Frame(logged, target.frame.information, target.frame.target)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bayesjudge.engines.convergence import (
     ESS_LIMIT,
@@ -27,13 +26,14 @@ from bayesjudge.engines.importance import Floats, Ints, LogDensity, Proposal, re
 # Chains are short, and many: all are moved in one call of the density.
 _CHAINS = 200
 
-# Coordinates changed at once, after all have been tried together.
-_TOGETHER = 16
+# Coordinates drawn afresh together, and coordinates of one step of a random walk.
+_FRESH, _WALKING = 16, 6
 
-# Half the changes are fresh draws, a little wider than the proposal and from a t
-# density of these degrees of freedom; the others are steps of a random walk, so
-# that no chain waits in a tail where the proposal is too thin to be drawn again.
+# Fresh draws are a little wider than the proposal, and from a t density of these
+# degrees of freedom.
 _WIDER, _DEGREES_OF_FREEDOM = 1.05, 50.0
+
+# Length of a step, times the root of its dimension, in standard deviations.
 _STEP = 2.4
 
 # Sweeps before each of the times that the proposal is fitted to the chains.
@@ -150,20 +150,28 @@ class _Walkers:
         self.tried = self.accepted = 0
 
     def sweep(self, groups: tuple[Ints, ...]) -> None:
-        """Change all coordinates at once, then each again with some others.
+        """Change all coordinates at once, then each again with some others, in two ways.
 
-        Alone the common scales would wait for those of the levels, and they for them.
+        Alone the common scales would wait for those of the levels, and they for
+        them. Fresh draws go far; steps of a random walk lead out of tails where the
+        proposal is so thin that a fresh draw is never accepted.
         """
-        self._change(np.arange(self._z.shape[1]))
-        together: list[NDArray[np.int64]] = []
-        for i in self._rng.permutation(len(groups)):
-            if together and sum(map(len, together)) + len(groups[i]) > _TOGETHER:
-                self._change(np.concatenate(together))
-                together = []
-            together.append(groups[i])
-        self._change(np.concatenate(together))
+        self._change(np.arange(self._z.shape[1]), fresh=True)
+        for together in self._packed(groups, _FRESH):
+            self._change(together, fresh=True)
+        for together in self._packed(groups, _WALKING):
+            self._change(together, fresh=False)
 
-    def _change(self, which: Ints) -> None:
+    def _packed(self, groups: tuple[Ints, ...], most: int) -> list[Ints]:
+        """Put groups together at random, up to so many coordinates."""
+        packs: list[list[Ints]] = [[]]
+        for i in self._rng.permutation(len(groups)):
+            if packs[-1] and sum(map(len, packs[-1])) + len(groups[i]) > most:
+                packs.append([])
+            packs[-1].append(groups[i])
+        return [np.concatenate(pack) for pack in packs]
+
+    def _change(self, which: Ints, fresh: bool) -> None:
         """Draw some coordinates given the others, and accept by Metropolis and Hastings."""
         n = len(self._z)
         off = self._z - self._proposal.mean
@@ -175,17 +183,20 @@ class _Walkers:
         center = self._proposal.mean[which] - pull @ own
         factor = np.linalg.cholesky(_WIDER * own)
         old = np.linalg.solve(factor, (self._z[:, which] - center).T).T
-        fresh = self._rng.random(n) < 0.5
-        radius = np.sqrt(self._rng.chisquare(_DEGREES_OF_FREEDOM, (n, 1)) / _DEGREES_OF_FREEDOM)
         unit = self._rng.standard_normal(old.shape)
-        step = old + _STEP / np.sqrt(which.size) * unit
-        new = np.where(fresh[:, None], unit / radius, step)
+        if fresh:
+            radius = self._rng.chisquare(_DEGREES_OF_FREEDOM, (n, 1)) / _DEGREES_OF_FREEDOM
+            new = unit / np.sqrt(radius)
+        else:
+            new = old + _STEP / np.sqrt(which.size) * unit
         z = self._z.copy()
         z[:, which] = center + new @ factor.T
         y, log_slope = self._proposal.curves.bend(z)
         log_density = self._target(y)
         value = log_density + log_slope
-        gain = value - self._value + np.where(fresh, _log_t(old) - _log_t(new), 0.0)
+        gain = value - self._value
+        if fresh:
+            gain += _log_t(old) - _log_t(new)
         taken = np.log(self._rng.random(n)) < gain
         self._z = np.where(taken[:, None], z, self._z)
         self.y = np.where(taken[:, None], y, self.y)

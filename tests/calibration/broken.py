@@ -32,11 +32,13 @@ def no_jacobian(resolved: Resolved, settings: Settings) -> Draws:
         return exact.sample(resolved, settings)
 
 
-def _one_without_jacobian(x: Any, slot: Any, prior: Any, frame: Any, xp: Any) -> tuple[Any, Any]:
-    value, density = _one(x, slot, prior, frame, xp)
+def _one_without_jacobian(
+    x: Any, slot: Any, prior: Any, frame: Any, xp: Any, about: Any = None
+) -> tuple[Any, Any]:
+    value, density = _one(x, slot, prior, frame, xp, about)
     if slot is None or prior.distribution != "half_normal":
         return value, density
-    return value, density - xp.where(frame.logged[slot.start], x[..., slot.start], 0.0)
+    return value, density - xp.where(frame.logged[slot.start], xp.log(value), 0.0)
 
 
 def prior_only(resolved: Resolved, settings: Settings) -> Draws:
