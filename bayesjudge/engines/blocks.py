@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,12 @@ from bayesjudge.engines.arranging import arrange
 from bayesjudge.engines.block_slopes import slope_of_blocks
 from bayesjudge.engines.cells import (
     Cells,
+    CommonAndOwn,
+    Coordinates,
     Eliminated,
     Grid,
     Local,
-    combine,
+    coordinates_of_level,
     downdate,
     eliminate,
     information,
@@ -34,8 +37,11 @@ _COSTLY = 6000
 
 # Blocks times sets of scales handled at once: more would leave the cache, and
 # with less two threads wait for one another between array operations.
-_AT_ONCE = 60_000
+_AT_ONCE, _DRAWN_AT_ONCE = 18_000, 12_000
 
+
+# The largest block from which glibc learns.
+_LARGE_BLOCK = 32_000_000
 
 # Single precision is taken where its error varies by less at this many sets of scales.
 _CHECKS, _ROUGHLY = 100, 0.1
@@ -97,9 +103,16 @@ class BlocksModel:
             with np.errstate(all="ignore"):
                 return _log_densities(sd[i : i + step], noise[i : i + step], self.cells)
 
-        # Array operations leave the interpreter lock: threads share the work.
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return np.concatenate(list(pool.map(part, range(0, len(sd), step))))
+        return np.concatenate(list(self._pool.map(part, range(0, len(sd), step))))
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        """Threads that share the work: array operations leave the interpreter lock.
+
+        They stay as long as the model: new ones would ask for their memory anew,
+        and the first touch of a page takes as long as the arithmetic on it.
+        """
+        return ThreadPoolExecutor(os.cpu_count())
 
     def _step(self, n: int) -> int:
         """Return how many of n sets of scales a thread handles at once."""
@@ -134,22 +147,34 @@ class BlocksModel:
         return self._draw(sd, noise, seed, {t.variable for t in self.resolved.terms} - set(kept))
 
     def _draw(self, sd: Floats, noise: Floats, seed: int, names: set[str]) -> dict[str, Floats]:
-        step = max(1, _AT_ONCE // self.cells.backbone.size)
+        step = max(1, _DRAWN_AT_ONCE // self.cells.backbone.size)
 
         def part(i: int) -> dict[str, Floats]:
             # A stream for each part and level: what is drawn of one moves no other.
             rngs = [np.random.default_rng([seed, level, i]) for level in (11, 12, 13)]
             return draw_effects(rngs, sd[i : i + step], noise[i : i + step], self.cells, names)
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            parts = list(pool.map(part, range(0, len(sd), step)))
+        parts = list(self._pool.map(part, range(0, len(sd), step)))
         return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 
 def blocks_model(resolved: Resolved) -> BlocksModel | None:
     """Return the model by blocks; None where it does not fall into any."""
     cells = arrange(resolved)
-    return None if cells is None else BlocksModel(resolved, cells)
+    if cells is None:
+        return None
+    _keep_freed_memory()
+    return BlocksModel(resolved, cells)
+
+
+def _keep_freed_memory() -> None:
+    """Let the allocator keep what it is given back, for the next array of that size.
+
+    glibc returns freed blocks to the system until it has seen a larger one freed;
+    their pages are then cleared again for every array, a quarter of a density's
+    time. This block is never touched, so that it costs no memory.
+    """
+    np.empty(_LARGE_BLOCK, np.uint8)
 
 
 def _log_densities(sd: Floats, noise: Floats, cells: Cells) -> Floats:
@@ -174,12 +199,21 @@ def _level(terms: tuple[Local, ...]) -> _Level | None:
     return _Level(np.hstack([t.basis for t in terms]), np.hstack([t.sd_index for t in terms]))
 
 
-def solve(sd: Floats, noise: Floats, cells: Cells) -> Solved:
+def solve(
+    sd: Floats,
+    noise: Floats,
+    cells: Cells,
+    inner_parts: bool = False,
+    outer_parts: bool = False,
+) -> Solved:
     """Eliminate level by level: generations, blocks, scenarios, the dense rest.
 
     Parameters
     ----------
     sd : (m, n_sd), noise : (m, V)
+    inner_parts, outer_parts : bool
+        Whether effects of the level will be drawn: each term then has coordinates
+        of its own.
     """
     m = len(sd)
     matrix, vector, log_density = information(sd**2, noise, cells)
@@ -187,20 +221,20 @@ def solve(sd: Floats, noise: Floats, cells: Cells) -> Solved:
     first: Eliminated | None = None
     if inner is not None:
         index = inner.sd_index[cells.backbone]
-        own = _by_block(sd, index)
-        first = eliminate(matrix, vector, inner.basis, own)
+        within = coordinates_of_level(inner.basis, _by_block(sd, index), inner_parts)
+        first = eliminate(matrix, vector, within)
         log_density = log_density + log_density_of(first)
         matrix, vector = downdate(matrix, vector, first)
     size = cells.n_backbones * cells.n_cells
     total, right = _cells_of_backbones(matrix, vector, cells, m)
     second: Eliminated | None = None
     if outer is not None:
-        own = [sd[:, [i]] for i in outer.sd_index[0]]
+        above = coordinates_of_level(outer.basis, _by_block(sd, outer.sd_index[:1]), outer_parts)
         summed = [[np.add.reduceat(e, cells.first, axis=1) for e in row] for row in matrix]
         right_summed = [np.add.reduceat(e, cells.first, axis=1) for e in vector]
-        second = eliminate(summed, right_summed, outer.basis, own)
+        second = eliminate(summed, right_summed, above)
         log_density = log_density + log_density_of(second)
-        across = _across(matrix, second, outer.basis, own, cells, m)
+        across = _across(matrix, second, above, cells, m)
         flat = across.reshape(m, -1, size)
         total -= flat.swapaxes(1, 2) @ flat
         known = np.stack(second.rhs, axis=2).reshape(m, -1, 1)
@@ -217,9 +251,18 @@ def solve(sd: Floats, noise: Floats, cells: Cells) -> Solved:
 
 
 def _by_block(sd: Floats, index: NDArray[np.int64]) -> list[Floats]:
-    """Return each coordinate's scale by block, (m, K) or, where all are one, (m, 1)."""
+    """Return each coordinate's scale by block, (m, K) or, where all are one, (m, 1).
+
+    Coordinates that share their scales share the array.
+    """
     alike = (index == index[:1]).all(axis=0)
-    return [sd[:, index[:1, q] if alike[q] else index[:, q]] for q in range(index.shape[1])]
+    out: list[Floats] = []
+    for q in range(index.shape[1]):
+        if q and (index[:, q] == index[:, q - 1]).all():
+            out.append(out[-1])
+        else:
+            out.append(sd[:, index[:1, q] if alike[q] else index[:, q]])
+    return out
 
 
 def _cells_of_backbones(
@@ -243,13 +286,12 @@ def _cells_of_backbones(
 def _across(
     matrix: Grid,
     found: Eliminated,
-    basis: Floats,
-    sd: list[Floats],
+    coordinates: Coordinates | CommonAndOwn,
     cells: Cells,
     m: int,
 ) -> Floats:
     """Return each scenario's inverse factor times F'H of its blocks, (m, S, q, A * C)."""
-    n_cells, q = basis.shape
+    n_cells, q = cells.n_cells, coordinates.size
     shape = (m, cells.first.size, cells.n_backbones)
     out = np.zeros((m, cells.first.size, q, cells.n_backbones, n_cells), cells.count.dtype)
     whole = cells.backbone.size == shape[1] * shape[2]
@@ -258,9 +300,8 @@ def _across(
     scratch = np.empty((m, cells.backbone.size))
     for c in range(n_cells):
         solved: list[Floats] = []
-        for a in range(q):
-            entries = [matrix[max(i, c)][min(i, c)] for i in range(n_cells)]
-            value = combine(entries, basis[:, a], sd[a])
+        entries = [matrix[max(i, c)][min(i, c)] for i in range(n_cells)]
+        for a, value in enumerate(coordinates.times(entries, q)):
             for k in range(a):
                 subtract_product(value, factor[a][k], solved[k], scratch)
             value *= inverse[a]
@@ -291,7 +332,8 @@ def draw_effects(
         Which variables to return.
     """
     m = len(sd)
-    found = solve(sd, noise, cells)
+    wanted = {t.term.variable for t in cells.inner} & names
+    found = solve(sd, noise, cells, inner_parts=bool(wanted), outer_parts=True)
     unit = found.rhs + rngs[0].standard_normal(found.rhs.shape)
     upper = found.factor.swapaxes(1, 2)
     dense = np.linalg.solve(upper, unit[..., None])[..., 0] * found.dense_sd
@@ -316,7 +358,6 @@ def draw_effects(
         values = _back(rngs[1], found.outer.factor, np.moveaxis(left, 2, 0), own)
         _name(effects, values, cells.outer, cells, names)
         by_cell = by_cell + (values @ outer.basis.T)[:, cells.scenario]
-    wanted = {t.term.variable for t in cells.inner} & names
     if inner is not None and found.inner is not None and wanted:
         left = np.stack(found.inner.rhs)
         for a, row in enumerate(found.inner.gain):

@@ -213,33 +213,99 @@ def information(sd2: Floats, noise: Floats, cells: Cells) -> tuple[Grid, list[Fl
     return h_matrix, h_vector, -0.5 * (log_det + quadratic)
 
 
-def eliminate(
-    h_matrix: Grid, h_vector: list[Floats], basis: Floats, sd: list[Floats]
-) -> Eliminated:
-    """Eliminate coordinates with unit prior variance and design ``basis`` times their sd.
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """All coordinates of a level, at some scales: their effects on the cells are F, (C, q).
 
-    Parameters
+    Attributes
     ----------
     basis : (C, q) float array
     sd : list of q arrays
         Scale of each coordinate, broadcast against the entries of H.
     """
-    n_cells, q = basis.shape
+
+    basis: Floats
+    sd: list[Floats]
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates, q."""
+        return int(self.basis.shape[1])
+
+    def times(self, entries: list[Floats], first: int) -> list[Floats]:
+        """Return the first rows of F' times C arrays."""
+        return [combine(entries, self.basis[:, a], self.sd[a]) for a in range(first)]
+
+
+@dataclass(frozen=True, eq=False)
+class CommonAndOwn:
+    """C coordinates that do for C + 1: an effect common to all cells, and one of each.
+
+    Their covariance s^2 I + t^2 11' has the symmetric root F = s I + r 11'. Only the
+    sum of the two is known of an effect in these coordinates.
+
+    Attributes
+    ----------
+    size : int
+        C.
+    own, common : arrays
+        s, and r = (sqrt(s^2 + C t^2) - s) / C.
+    """
+
+    size: int
+    own: Floats
+    common: Floats
+
+    def times(self, entries: list[Floats], first: int) -> list[Floats]:
+        """Return the first rows of F' times C arrays."""
+        total = entries[0] + entries[1]
+        for entry in entries[2:]:
+            total += entry
+        total *= self.common
+        out = []
+        for entry in entries[:first]:
+            value = entry * self.own
+            value += total
+            out.append(value)
+        return out
+
+
+def coordinates_of_level(
+    basis: Floats, sd: list[Floats], parts: bool
+) -> Coordinates | CommonAndOwn:
+    """Return the coordinates of a level, the fewest that do.
+
+    Parameters
+    ----------
+    parts : bool
+        Whether every term's own part will be asked for.
+    """
+    c = basis.shape[0]
+    alike = basis.shape[1] == c + 1 > 2 and all(part is sd[1] for part in sd[2:])
+    if parts or not alike or (basis[:, 0] != 1).any() or (basis[:, 1:] != np.eye(c)).any():
+        return Coordinates(basis, sd)
+    own = np.abs(sd[1])
+    return CommonAndOwn(c, own, (np.sqrt(own**2 + c * sd[0] ** 2) - own) / c)
+
+
+def eliminate(
+    h_matrix: Grid, h_vector: list[Floats], coordinates: Coordinates | CommonAndOwn
+) -> Eliminated:
+    """Eliminate coordinates with unit prior variance."""
+    n_cells, q = len(h_vector), coordinates.size
     scratch = np.empty_like(h_vector[0])
-    gain: Grid = []
-    for a in range(q):
-        row = []
-        for c in range(n_cells):
-            entries = [h_matrix[max(i, c)][min(i, c)] for i in range(n_cells)]
-            row.append(combine(entries, basis[:, a], sd[a]))
-        gain.append(row)
+    columns = [
+        coordinates.times([h_matrix[max(i, c)][min(i, c)] for i in range(n_cells)], q)
+        for c in range(n_cells)
+    ]
+    gain: Grid = [[columns[c][a] for c in range(n_cells)] for a in range(q)]
+    vectors = coordinates.times(h_vector, q)
     factor: Grid = []
     rhs: list[Floats] = []
     inverse: list[Floats] = []
     for a in range(q):
-        row = []
-        for b in range(a + 1):
-            value = combine(gain[a], basis[:, b], sd[b])
+        row: list[Floats] = []
+        for b, value in enumerate(coordinates.times(gain[a], a + 1)):
             if a == b:
                 value += 1.0
             for k in range(b):
@@ -251,7 +317,7 @@ def eliminate(
             row.append(value)
         factor.append(row)
         inverse.append(1.0 / row[a])
-        vector = combine(h_vector, basis[:, a], sd[a])
+        vector = vectors[a]
         for k in range(a):
             subtract_product(vector, row[k], rhs[k], scratch)
         vector *= inverse[a]
@@ -276,15 +342,13 @@ def combine(entries: list[Floats], weights: Floats, scale: Floats) -> Floats:
     if not used:
         return np.zeros(np.broadcast_shapes(entries[0].shape, np.shape(scale)))
     first, *others = used
-    total = np.asarray(entries[first] * (scale * weights[first]))
-    if not others:
-        return total
-    if (weights[[first, *others]] == 1.0).all():
-        np.add(entries[first], entries[others[0]], out=total)
+    if others and (weights[used] == 1.0).all():
+        total = entries[first] + entries[others[0]]
         for i in others[1:]:
             total += entries[i]
         total *= scale
         return total
+    total = np.asarray(entries[first] * (scale * weights[first]))
     for i in others:
         total += entries[i] * (scale * weights[i])
     return total

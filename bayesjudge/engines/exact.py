@@ -44,7 +44,7 @@ from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
 
 # Draws of an adapting round: what a covariance matrix takes, within limits.
-_LEAST_ADAPTING, _MOST_ADAPTING = 750, 5000
+_LEAST_ADAPTING, _MOST_ADAPTING = 750, 4000
 _LEAST_ROUNDS, _MOST_ROUNDS = 4, 16
 _ATTEMPTS = 2
 
@@ -52,7 +52,7 @@ _ATTEMPTS = 2
 _LEAST_EFFICIENCY = 0.05
 _DRAWS_AT_ONCE = 4000
 _MOST_DRAWS = 96_000
-_WANTED_ESS = 1500
+_WANTED_ESS, _WANTED_DISTINCT = 1500, 2000
 
 
 def sample(resolved: Resolved, settings: Settings) -> Draws:
@@ -205,7 +205,9 @@ def _final_draws(
         ess = weighted_ess(log_weight, _reported(target, y), n)
         # More draws of a proposal that does not fit would not mend it.
         wanted = _WANTED_ESS / 2 if target.likelihood.costly else _WANTED_ESS
-        enough = ess >= min(wanted, 0.6 * n) or len(y) >= _MOST_DRAWS
+        distinct = float(np.minimum(1.0, n * np.exp(log_weight)).sum())
+        enough = ess >= min(wanted, 0.6 * n) and distinct >= min(_WANTED_DISTINCT, 0.5 * n)
+        enough = enough or len(y) >= _MOST_DRAWS
         wasted = ess < _LEAST_EFFICIENCY * len(y) and not last
         if enough or wasted or pareto_k > PARETO_K_LIMIT:
             return _Weighted(proposal, y, log_density, log_weight, pareto_k, ess)
