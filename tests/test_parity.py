@@ -1,4 +1,4 @@
-"""NumPyro and PyMC have one log density, for every model that is shipped.
+"""NumPyro and PyMC have one log density, for every model that is shipped and more.
 
 Both are taken where their samplers walk, Jacobians included: each library's own
 map carries a point there. Orthonormal maps of effects that sum to zero add
@@ -23,7 +23,7 @@ from bayesjudge.engines import pymc as in_pymc
 from bayesjudge.engines.coordinates import scale_sites
 from bayesjudge.resolution import resolve
 from bayesjudge.scores import read_scores
-from bayesjudge.spec import Prior, models_folder, read_model
+from bayesjudge.spec import Covariate, Prior, Thresholds, models_folder, read_model
 from tests.dense_twin import frame_of, resolved_of
 
 MODELS = sorted(path.stem for path in models_folder().glob("*.toml"))
@@ -35,6 +35,21 @@ TABLES = {
         frame_of(drop=5, backbone=3, scenario=3, judge=2, criterion=2, rubric=3),
         {"facets": ["criterion"], "random": ["rubric"]},
     ),
+}
+
+BY_JUDGE = Thresholds("judge", Prior("half_normal", (0.5,)))
+SLOPE = Prior("normal", (1.0,))
+VARIANTS = {
+    "verdict by probit": ("verdict", {"link": "probit"}),
+    "ordinal by probit": ("ordinal", {"link": "probit"}),
+    "ordinal by judge": ("ordinal", {"thresholds": BY_JUDGE}),
+    "ordinal by probit and judge": ("ordinal", {"link": "probit", "thresholds": BY_JUDGE}),
+    "ordinal on a covariate": ("ordinal", {"covariates": (Covariate("length", SLOPE),)}),
+    "crossed on covariates": (
+        "crossed",
+        {"covariates": (Covariate("nll", SLOPE), Covariate("length", Prior("normal", (0.3,))))},
+    ),
+    "robust, four degrees": ("robust", {"degrees_of_freedom": Prior("fixed", (4.0,))}),
 }
 
 # Of log densities that change by millions: rounding leaves 2e-15, and the smallest
@@ -61,7 +76,14 @@ def table_of(spec, name):
     if spec.family == "cumulative":
         frame["score"] = frame["score"].round().clip(3, 7).astype(int)
         options = {**options, "scale": (3, 7)}
-    return resolve(spec, read_scores(frame, **options))
+    columns = [covariate.column for covariate in spec.covariates]
+    return resolve(spec, read_scores(frame, covariates=columns, **options))
+
+
+def variant(name):
+    """A shipped model but for some of its keys."""
+    base, changes = VARIANTS[name]
+    return replace(read_model(base), name="own", **changes)
 
 
 def latent_sites(model, arguments):
@@ -82,8 +104,12 @@ class Twins:
 
     def __init__(self, resolved):
         self.resolved = resolved
-        sites = scale_sites(resolved)
-        self.model, self.arguments = in_numpyro.effects_model, (sites, resolved.terms, resolved)
+        if resolved.spec.family == "gaussian" and not resolved.covariates:
+            self.model = in_numpyro.effects_model
+            self.arguments = (scale_sites(resolved), resolved.terms, resolved)
+        else:
+            self.model = in_numpyro.family_model
+            self.arguments = (resolved, in_numpyro.lay_out(resolved, adapt=False))
         self.latent = latent_sites(self.model, self.arguments)
         self.shapes = {
             name: biject_to(site["fn"].support).inverse_shape(np.shape(site["value"]))
@@ -121,8 +147,8 @@ class Twins:
                 z = rng.normal(size=shape)
                 if self.latent[name]["fn"].support is constraints.positive:
                     # A spread of many would put scales by a facet beyond all numbers.
-                    low, high = (-2, 0) if name.endswith("_spread") else (-2, 1)
-                    z = np.log(10.0) * rng.uniform(low, high, shape)
+                    few = name.endswith("_spread") or name == "cutpoints_sd"
+                    z = np.log(10.0) * rng.uniform(-2, 0 if few else 1, shape)
                 elif name == "intercept":
                     z = self.resolved.location + 2 * self.resolved.unit * z
                 point[name] = jnp.asarray(z)
@@ -171,6 +197,11 @@ def test_both_libraries_have_one_density(model, table):
     if table == "user facets":
         assert {"criterion", "rubric"} <= {t.name for t in resolved.terms}
     assert_parity(Twins(resolved))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_one_density_for_keys_that_no_shipped_model_has(name):
+    assert_parity(Twins(table_of(variant(name), "missing cells")))
 
 
 @pytest.mark.parametrize(
