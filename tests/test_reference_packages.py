@@ -27,7 +27,7 @@ from tests.golden.clmm.make import clmm_values
 from tests.golden.reml.cases import Absent
 
 CLMM = json.loads(of_clmm.VALUES.read_text(encoding="utf-8"))
-BAMBI = json.loads(of_bambi.VALUES.read_text(encoding="utf-8")) if of_bambi.VALUES.exists() else {}
+BAMBI = json.loads(of_bambi.VALUES.read_text(encoding="utf-8"))
 
 
 def half_normal(width):
