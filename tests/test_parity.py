@@ -1,4 +1,4 @@
-"""NumPyro and PyMC have one log density, for every model that is shipped.
+"""NumPyro and PyMC have one log density, for every model that is shipped and more.
 
 Both are taken where their samplers walk, Jacobians included: each library's own
 map carries a point there. Orthonormal maps of effects that sum to zero add
@@ -12,7 +12,9 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytensor
+import pytensor.tensor as pt
 import pytest
 from numpyro import handlers
 from numpyro.distributions import biject_to, constraints
@@ -20,10 +22,11 @@ from numpyro.infer.util import constrain_fn, potential_energy
 
 from bayesjudge.engines import numpyro as in_numpyro
 from bayesjudge.engines import pymc as in_pymc
+from bayesjudge.engines import pymc_likelihoods as likelihoods
 from bayesjudge.engines.coordinates import scale_sites
 from bayesjudge.resolution import resolve
 from bayesjudge.scores import read_scores
-from bayesjudge.spec import Prior, models_folder, read_model
+from bayesjudge.spec import Covariate, Prior, Thresholds, models_folder, read_model
 from tests.dense_twin import frame_of, resolved_of
 
 MODELS = sorted(path.stem for path in models_folder().glob("*.toml"))
@@ -37,9 +40,28 @@ TABLES = {
     ),
 }
 
+BY_JUDGE = Thresholds("judge", Prior("half_normal", (0.5,)))
+SLOPE = Prior("normal", (1.0,))
+# Where a family counts scores together there is something to count.
+AGAIN = pd.concat([frame_of(seed, drop=3, backbone=3, scenario=3, judge=2) for seed in range(4)])
+VARIANTS = {
+    "verdict by probit": ("verdict", {"link": "probit"}),
+    "ordinal by probit": ("ordinal", {"link": "probit"}),
+    "ordinal by judge": ("ordinal", {"thresholds": BY_JUDGE}),
+    "ordinal by probit and judge": ("ordinal", {"link": "probit", "thresholds": BY_JUDGE}),
+    "ordinal on a covariate": ("ordinal", {"covariates": (Covariate("length", SLOPE),)}),
+    "crossed on covariates": (
+        "crossed",
+        {"covariates": (Covariate("nll", SLOPE), Covariate("length", Prior("normal", (0.3,))))},
+    ),
+    "robust, four degrees": ("robust", {"degrees_of_freedom": Prior("fixed", (4.0,))}),
+}
+
 # Of log densities that change by millions: rounding leaves 2e-15, and the smallest
 # of the errors below makes 5e-4.
 TOLERANCE = 1e-12
+# JAX ends a series for the normal tail below -20 early: 4e-9 of each score's density.
+PROBIT_TOLERANCE = 1e-9
 N_POINTS = 10
 
 
@@ -51,7 +73,7 @@ def _double_precision():
 
 def table_of(spec, name):
     """The named table with scores that the model's family takes, and its covariates."""
-    frame, options = TABLES[name]
+    frame, options = {**TABLES, "cells seen again": (AGAIN, {"replicates": True})}[name]
     frame = frame.reset_index(drop=True)
     rng = np.random.default_rng(1)
     for covariate in spec.covariates:
@@ -61,7 +83,14 @@ def table_of(spec, name):
     if spec.family == "cumulative":
         frame["score"] = frame["score"].round().clip(3, 7).astype(int)
         options = {**options, "scale": (3, 7)}
-    return resolve(spec, read_scores(frame, **options))
+    columns = [covariate.column for covariate in spec.covariates]
+    return resolve(spec, read_scores(frame, covariates=columns, **options))
+
+
+def variant(name):
+    """A shipped model but for some of its keys."""
+    base, changes = VARIANTS[name]
+    return replace(read_model(base), name="own", **changes)
 
 
 def latent_sites(model, arguments):
@@ -82,8 +111,12 @@ class Twins:
 
     def __init__(self, resolved):
         self.resolved = resolved
-        sites = scale_sites(resolved)
-        self.model, self.arguments = in_numpyro.effects_model, (sites, resolved.terms, resolved)
+        if resolved.spec.family == "gaussian" and not resolved.covariates:
+            self.model = in_numpyro.effects_model
+            self.arguments = (scale_sites(resolved), resolved.terms, resolved)
+        else:
+            self.model = in_numpyro.family_model
+            self.arguments = (resolved, in_numpyro.lay_out(resolved, adapt=False))
         self.latent = latent_sites(self.model, self.arguments)
         self.shapes = {
             name: biject_to(site["fn"].support).inverse_shape(np.shape(site["value"]))
@@ -121,8 +154,8 @@ class Twins:
                 z = rng.normal(size=shape)
                 if self.latent[name]["fn"].support is constraints.positive:
                     # A spread of many would put scales by a facet beyond all numbers.
-                    low, high = (-2, 0) if name.endswith("_spread") else (-2, 1)
-                    z = np.log(10.0) * rng.uniform(low, high, shape)
+                    few = name.endswith("_spread") or name == "cutpoints_sd"
+                    z = np.log(10.0) * rng.uniform(-2, 0 if few else 1, shape)
                 elif name == "intercept":
                     z = self.resolved.location + 2 * self.resolved.unit * z
                 point[name] = jnp.asarray(z)
@@ -155,10 +188,12 @@ def largest_gap(twins, **options):
 def assert_parity(twins):
     assert {name for name, _ in twins.names} == set(twins.latent)
     inside = twins.in_pymc(twins.density(next(twins.points()))[0])
-    for (name, value), rv in zip(twins.names, twins.pymc.free_RVs, strict=True):
-        assert np.shape(twins.latent[name]["value"]) == tuple(rv.shape.eval()), name
+    shapes = pytensor.function([], [rv.shape for rv in twins.pymc.free_RVs], mode="FAST_COMPILE")()
+    for (name, value), shape in zip(twins.names, shapes, strict=True):
+        assert np.shape(twins.latent[name]["value"]) == tuple(shape), name
         assert np.shape(inside[value]) == twins.shapes[name], name
-    assert largest_gap(twins) < TOLERANCE
+    probit = twins.resolved.spec.link == "probit"
+    assert largest_gap(twins) < (PROBIT_TOLERANCE if probit else TOLERANCE)
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -171,6 +206,20 @@ def test_both_libraries_have_one_density(model, table):
     if table == "user facets":
         assert {"criterion", "rubric"} <= {t.name for t in resolved.terms}
     assert_parity(Twins(resolved))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_one_density_for_keys_that_no_shipped_model_has(name):
+    assert_parity(Twins(table_of(variant(name), "missing cells")))
+
+
+@pytest.mark.parametrize("model", ["verdict", "ordinal"])
+def test_one_density_where_scores_are_counted_together(model):
+    twins = Twins(table_of(read_model(model), "cells seen again"))
+    _, layout = twins.arguments
+    counts = layout.seen.trials if model == "verdict" else layout.seen.count
+    assert counts.max() > 1
+    assert_parity(twins)
 
 
 @pytest.mark.parametrize(
@@ -253,3 +302,68 @@ def test_effects_that_are_not_centred_are_caught(crossed):
     assert largest_gap(crossed) < TOLERANCE
     with pytest.raises(AssertionError, match=f"{first.variable}_z"):
         assert_parity(crossed)
+
+
+@pytest.fixture(scope="module")
+def by_judge():
+    with jax.enable_x64(True):
+        return Twins(table_of(variant("ordinal by judge"), "cells seen again"))
+
+
+# Each the name of what the engine uses, and another in its stead.
+WRONG = {
+    "no density of the cutpoints": ("stop_logits_density", lambda x, _: pt.zeros_like(x).sum()),
+    "no Jacobian of the cutpoints": (
+        "stop_logits_density",
+        lambda x, passes: pt.sum((passes - 1.0) * likelihoods.log_sigmoid(-x)),
+    ),
+    "a simplex that is not flat": (
+        "stop_logits_density",
+        lambda x, passes: likelihoods.stop_logits_density(x, passes + 1.0),
+    ),
+    "cutpoints that judges share": (
+        "Cutpoints",
+        lambda x, link, spacing: likelihoods.Cutpoints(x, link, 0.0 * spacing),
+    ),
+    "categories in the wrong place": (
+        "cumulative_log_likelihood",
+        lambda mean, cutpoints, last, link, seen: likelihoods.cumulative_log_likelihood(
+            mean, cutpoints, last, link, replace(seen, category=(seen.category + 1) % (last + 1))
+        ),
+    ),
+    "scores counted once": (
+        "cumulative_log_likelihood",
+        lambda mean, cutpoints, last, link, seen: likelihoods.cumulative_log_likelihood(
+            mean, cutpoints, last, link, replace(seen, count=np.minimum(seen.count, 1.0))
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("error", WRONG)
+def test_an_error_in_categories_is_caught(by_judge, error, monkeypatch):
+    name, wrong = WRONG[error]
+    monkeypatch.setattr(in_pymc, name, wrong)
+    by_judge.compare_with(in_pymc.effects_model(by_judge.resolved))
+    assert largest_gap(by_judge) > 1e3 * TOLERANCE
+
+
+def test_the_model_that_errors_are_put_into_has_none(by_judge):
+    by_judge.compare_with(in_pymc.effects_model(by_judge.resolved))
+    assert_parity(by_judge)
+
+
+def test_other_degrees_of_freedom_are_caught():
+    twins = Twins(table_of(read_model("robust"), "user facets"))
+    prior = Prior("gamma", (2.0, 0.2))
+    spec = replace(twins.resolved.spec, name="own", degrees_of_freedom=prior)
+    twins.compare_with(in_pymc.effects_model(replace(twins.resolved, spec=spec)))
+    assert largest_gap(twins) > 1e3 * TOLERANCE
+
+
+def test_a_slope_of_the_wrong_column_is_caught():
+    twins = Twins(table_of(variant("crossed on covariates"), "user facets"))
+    first, second = twins.resolved.covariates
+    swapped = (replace(first, values=second.values), replace(second, values=first.values))
+    twins.compare_with(in_pymc.effects_model(replace(twins.resolved, covariates=swapped)))
+    assert largest_gap(twins) > 1e3 * TOLERANCE

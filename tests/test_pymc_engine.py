@@ -20,10 +20,10 @@ import bayesjudge as bj
 from bayesjudge.engines import Settings, load_engine
 from bayesjudge.engines import pymc as engine
 from bayesjudge.engines.coordinates import scale_sites
-from bayesjudge.errors import ModelError, UsageError
+from bayesjudge.errors import UsageError
 from bayesjudge.resolution import resolve
 from bayesjudge.scores import read_scores
-from bayesjudge.spec import Prior, Scale, Term, parse_model
+from bayesjudge.spec import Prior, Scale, Term
 from tests.dense_twin import COMMON, DESIGNS, frame_of, half_normal, resolved_of, scale_by
 
 SAMPLERS = ("nutpie", "pymc")
@@ -252,13 +252,6 @@ def test_labels_of_any_kind_and_facets_of_awkward_names():
     assert set(model.coords["backbone"]) == {"nan", "模型 ‮", "01"}
     assert {"scores", "observation", "score_z"} <= set(model.coords)
     assert np.isfinite(model.compile_logp(sum=False, mode="FAST_COMPILE")(model.initial_point())[0])
-
-
-def test_a_family_that_cannot_be_fitted_yet(monkeypatch):
-    spec = parse_model({**COMMON.to_data(), "name": "robust", "family": "student_t"})
-    monkeypatch.setattr(engine, "_LIKELIHOODS", {"gaussian": engine._gaussian})
-    with pytest.raises(ModelError, match=r"cannot fit family 'student_t' yet.*robust.*numpyro"):
-        engine.effects_model(resolve(spec, SCORES))
 
 
 # From PyMC's draws to ours: draws of the prior stand in for the sampler's

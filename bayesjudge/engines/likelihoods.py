@@ -10,18 +10,10 @@ from jax.nn import log_sigmoid
 from jax.scipy.special import log_ndtr, ndtri
 from jax.scipy.stats import norm, t
 
-from bayesjudge.engines.observations import Observations
+from bayesjudge.engines.observations import CLOSE, MOST_LOG, TINY, Observations
 from bayesjudge.errors import ModelError
 
 type Array = Any
-
-# Keeps a chance away from zero where only its own logarithm went below it.
-_TINY = 1e-300
-# Logs of stretched distances beyond this are no distances.
-_MOST_LOG = 30.0
-# Closer cutpoints than this, in latent sds, have a density between them, not a
-# difference of two distribution functions.
-_CLOSE = 1e-5
 
 
 def log_one_minus_exp(a: Array) -> Array:
@@ -48,30 +40,30 @@ class Cutpoints:
         """Build them from log-odds of stopping x (T,), and (L, T - 1) stretchings."""
         log_above = jnp.cumsum(log_sigmoid(-x))
         # A stop so sure that nothing is left above would end the logarithm.
-        log_below = log_one_minus_exp(jnp.minimum(log_above, -_TINY))
+        log_below = log_one_minus_exp(jnp.minimum(log_above, -TINY))
         if link == "logit":
             self.cuts = log_below - log_above
             # P(k) / (P(<= k) P(>= k)): no difference of numbers that are nearly equal.
             log_shares = log_sigmoid(x[1:]) - log_below[1:]
-            log_shares = jnp.minimum(log_shares, -_TINY)
+            log_shares = jnp.minimum(log_shares, -TINY)
             gaps = -log_one_minus_exp(log_shares)
         else:
             lower = log_below < log_above
             chance = jnp.exp(jnp.where(lower, log_below, log_above))
-            self.cuts = jnp.where(lower, 1.0, -1.0) * ndtri(jnp.maximum(chance, _TINY))
-            gaps = jnp.maximum(self.cuts[1:] - self.cuts[:-1], _TINY)
+            self.cuts = jnp.where(lower, 1.0, -1.0) * ndtri(jnp.maximum(chance, TINY))
+            gaps = jnp.maximum(self.cuts[1:] - self.cuts[:-1], TINY)
             log_shares = jnp.zeros_like(gaps)
-        self.log_gaps = jnp.log(jnp.maximum(gaps, _TINY))
+        self.log_gaps = jnp.log(jnp.maximum(gaps, TINY))
         self.log_shares = log_shares
         if log_spacing is None:
             return
-        self.log_gaps = self.log_gaps + jnp.clip(log_spacing, -_MOST_LOG, _MOST_LOG)
+        self.log_gaps = self.log_gaps + jnp.clip(log_spacing, -MOST_LOG, MOST_LOG)
         gaps = jnp.exp(self.log_gaps)
         steps = jnp.concatenate(
             [jnp.zeros((*gaps.shape[:-1], 1)), jnp.cumsum(gaps, axis=-1)], axis=-1
         )
         self.cuts = jnp.mean(self.cuts) + steps - jnp.mean(steps, axis=-1, keepdims=True)
-        self.log_shares = log_one_minus_exp(-jnp.maximum(gaps, _TINY))
+        self.log_shares = log_one_minus_exp(-jnp.maximum(gaps, TINY))
 
 
 def cumulative_log_likelihood(
@@ -122,7 +114,7 @@ def _log_normal_interval(lower: Array, upper: Array, log_gap: Array) -> Array:
     flip = lower + upper > 0
     a, b = jnp.where(flip, -upper, lower), jnp.where(flip, -lower, upper)
     middle = 0.5 * (a + b)
-    close = log_gap < jnp.log(_CLOSE) - jnp.log1p(jnp.abs(middle))
+    close = log_gap < jnp.log(CLOSE) - jnp.log1p(jnp.abs(middle))
     density = norm.logpdf(middle) + log_gap
     # What is not used must have derivatives all the same.
     a = jnp.where(close, b - 1.0, a)

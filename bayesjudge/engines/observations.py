@@ -30,6 +30,17 @@ from bayesjudge.scores.keys import cell_keys
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
+# Bounds of likelihoods, in any library.
+TINY = 1e-300
+"""Keeps a chance away from zero where only its own logarithm went below it."""
+
+MOST_LOG = 30.0
+"""Logs of stretched distances between cutpoints beyond this are no distances."""
+
+CLOSE = 1e-5
+"""Closer cutpoints than this, in latent sds, have a density between them, not a
+difference of two distribution functions."""
+
 
 @dataclass(frozen=True, eq=False)
 class Observations:

@@ -1,9 +1,11 @@
 """The PyMC engine: every effect sampled at unit scale, by nutpie or PyMC's own NUTS.
 
-The same models as NumPyro's with every effect sampled, written a second time
-from :class:`bayesjudge.resolution.Resolved` alone: the two log densities differ
-by a constant (``tests/test_parity.py``). Nothing is integrated out, so a gaussian
-model takes far longer here than with the exact engine; this is its witness.
+The models of every family, written a second time from
+:class:`bayesjudge.resolution.Resolved` and :class:`Observations` alone, with the
+sites that :mod:`bayesjudge.engines.observations` names: the log density and
+NumPyro's differ by a constant (``tests/test_parity.py``). Nothing is integrated
+out, so a gaussian model takes far longer here than with the exact engine; this is
+its witness.
 
 With nutpie the chains run side by side in threads. PyMC's own sampler, where
 nutpie is missing, runs them in turn: its worker processes would be forked from a
@@ -16,7 +18,7 @@ import contextlib
 import re
 import sys
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +28,16 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 
 from bayesjudge.engines.coordinates import ScaleSite, scale_sites
-from bayesjudge.engines.effects import name_scales
+from bayesjudge.engines.observations import Observations, observe
 from bayesjudge.engines.protocol import Draws, Settings
-from bayesjudge.errors import ModelError
+from bayesjudge.engines.pymc_likelihoods import (
+    Cutpoints,
+    bernoulli_log_likelihood,
+    cumulative_log_likelihood,
+    draw_stop_logits,
+    stop_logits_density,
+)
+from bayesjudge.engines.sampled import draws_of_samples, kept_terms, starting_values
 from bayesjudge.resolution import Resolved, ResolvedTerm
 from bayesjudge.spec import Prior
 
@@ -40,6 +49,9 @@ type Tensor = Any
 
 # PyMC 6 refuses older ones.
 _NUTPIE_LEAST = (0, 16, 10)
+
+# Facets cannot bear this name: it is a role of the table.
+_SCORES = "score"
 
 
 def sample(resolved: Resolved, settings: Settings) -> Draws:
@@ -56,17 +68,18 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
     Returns
     -------
     Draws
-        In the unit of the scores; ``method`` says which sampler ran.
-
-    Raises
-    ------
-    ModelError
-        For a family that PyMC cannot fit yet.
+        In the unit of the scores; ``method`` says which sampler ran. Effects of
+        generations only where ``nested_effects`` asks for them.
     """
     started = time.perf_counter()
     sampler = choose_sampler()
-    kept = [t for t in resolved.terms if settings.nested_effects or "generation" not in t.dims]
-    names = ["intercept", *(f"{t.variable}_effect" for t in kept), *_names_of_scales(resolved)]
+    model = effects_model(resolved)
+    kept = {f"{t.variable}_effect" for t in kept_terms(resolved, settings)}
+    names = [
+        name
+        for name in model.named_vars
+        if name in kept or (not name.endswith(("_effect", "_z")) and name != _SCORES)
+    ]
     # PyMC draws its progress on stdout, where results go.
     to_stderr = contextlib.redirect_stdout(sys.stderr)
     # A trajectory that flies off beyond all numbers is rejected as divergent, and
@@ -85,20 +98,13 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
             progressbar=settings.progress,
             quiet=not settings.progress,
             compute_convergence_checks=False,
-            model=effects_model(resolved),
+            model=model,
         )
-    posterior = {name: _floats(tree["posterior"][name]) for name in names}
-    shape = (settings.chains, settings.draws)
-    flat = {name: value.reshape(shape[0] * shape[1], -1) for name, value in posterior.items()}
-    sites = scale_sites(resolved)
-    columns = [flat[site.name] for site in sites[:-1]]
-    sd = np.hstack(columns) if columns else np.empty((shape[0] * shape[1], 0))
-    return Draws(
-        scales=name_scales(resolved, sd, floored(flat["sigma"], resolved.noise_floor), shape),
-        hyper={name: posterior[name] for name in names if name.endswith(("_center", "_spread"))},
-        intercept=posterior["intercept"],
-        effects={t.variable: posterior[f"{t.variable}_effect"] for t in kept},
-        sample_stats=_sample_stats(tree["sample_stats"].to_dataset()),
+    samples = {name: _floats(tree["posterior"][name]) for name in names}
+    samples |= _packed(resolved, samples)
+    draws = draws_of_samples(resolved, samples, _sample_stats(tree["sample_stats"].to_dataset()))
+    return replace(
+        draws,
         seconds=time.perf_counter() - started,
         method="nuts by nutpie" if sampler == "nutpie" else "nuts",
     )
@@ -121,34 +127,36 @@ def effects_model(resolved: Resolved) -> pm.Model:
     """Return the model with every effect sampled at unit scale (``<term>_z``).
 
     Its variables are those of the posterior and their unit-scale deviations; its
-    dims are the facets. ``sigma`` is without the floor of :func:`floored`.
-
-    Raises
-    ------
-    ModelError
-        For a family that PyMC cannot fit yet.
+    dims are the facets. ``sigma`` is without the floor of :func:`floored`, and
+    cutpoints are the log-odds ``cutpoints_x``.
     """
-    family = resolved.spec.family
-    if family not in _LIKELIHOODS:
-        raise ModelError(
-            f"the pymc engine cannot fit family {family!r} yet",
-            f"model {resolved.spec.name}",
-            f"Use engine numpyro, or a model of family {' or '.join(_LIKELIHOODS)}",
-        )
+    seen = observe(resolved)
     # The transforms keep every value within its bounds; checking them costs time.
     with pm.Model(coords=dict(resolved.labels), check_bounds=False) as model:
-        _LIKELIHOODS[family](resolved, linear_predictor(resolved))
+        cutpoints = _sample_cutpoints(resolved)
+        _observe_scores(resolved, seen, linear_predictor(resolved, seen), cutpoints)
+    values = starting_values(resolved)
+    for variable in model.free_RVs:
+        if variable.name in values:
+            model.set_initval(variable, values[variable.name])
     return model
 
 
-def linear_predictor(resolved: Resolved) -> Tensor:
-    """Sample intercept, scales and effects inside a model; return their sum (N,)."""
-    mean = pm.Normal("intercept", resolved.location, resolved.intercept_sd)
-    for site, term in zip(scale_sites(resolved), resolved.terms, strict=False):
-        sd = sample_scale(site, resolved.unit)
+def linear_predictor(resolved: Resolved, seen: Observations) -> Tensor:
+    """Sample intercept, slopes, scales and effects inside a model; return their sum (P,)."""
+    unit = resolved.unit
+    mean: Tensor = pt.zeros(seen.n_predictors)
+    if resolved.spec.intercept is not None:
+        mean = mean + pm.Normal("intercept", resolved.location, resolved.intercept_sd)
+    for covariate, values in zip(resolved.covariates, seen.covariates.T, strict=True):
+        width = covariate.prior.parameters[0] * unit
+        mean = mean + pm.Normal(f"{covariate.name}_slope", 0.0, width) * values
+    sites = scale_sites(resolved)
+    for site, term, codes in zip(sites, resolved.terms, seen.codes, strict=False):
+        sd = sample_scale(site, unit)
         effect = sample_unit_effects(term) * _sd_of_levels(sd, term)
         pm.Deterministic(f"{term.variable}_effect", effect, dims=term.dims)
-        mean = mean + effect.ravel()[term.codes]
+        mean = mean + effect.ravel()[codes]
     return mean
 
 
@@ -198,28 +206,71 @@ def _sd_of_levels(sd: Tensor, term: ResolvedTerm) -> Tensor:
     return sd if term.by_codes is None else sd[term.by_codes].reshape(term.shape)
 
 
-def _gaussian(resolved: Resolved, mean: Tensor) -> None:
+def _sample_cutpoints(resolved: Resolved) -> Cutpoints | None:
+    """Sample the cutpoints inside a model; None for a family or table without any."""
+    n_cutpoints = len(resolved.categories) - 1
+    if resolved.spec.family != "cumulative" or not n_cutpoints:
+        return None
+    x = pm.CustomDist(
+        "cutpoints_x",
+        np.arange(n_cutpoints, 0.0, -1.0),
+        logp=stop_logits_density,
+        random=draw_stop_logits,
+        signature="(t)->(t)",
+    )
+    spacing = None
+    if resolved.thresholds is not None:
+        sd = _sample_prior("cutpoints_sd", resolved.thresholds.deviation, 1.0)
+        # The zero-sum axis comes last here; the facet comes first in the posterior.
+        shape = (n_cutpoints - 1, len(resolved.thresholds.labels))
+        z = pm.ZeroSumNormal("cutpoints_z", 1.0, n_zerosum_axes=1, shape=shape)
+        spacing = pm.Deterministic("log_spacing", sd * z.T)
+    return Cutpoints(x, resolved.spec.link, spacing)
+
+
+def _observe_scores(
+    resolved: Resolved, seen: Observations, mean: Tensor, cutpoints: Cutpoints | None
+) -> None:
+    """Lay the scores on their predictors inside a model."""
+    spec = resolved.spec
+    if spec.family == "bernoulli":
+        pm.Potential(_SCORES, bernoulli_log_likelihood(mean, spec.link, seen))
+        return
+    if spec.family == "cumulative":
+        # One category alone is certain whatever the parameters.
+        if cutpoints is not None:
+            last = len(resolved.categories) - 1
+            log_p = cumulative_log_likelihood(mean, cutpoints, last, spec.link, seen)
+            pm.Potential(_SCORES, log_p)
+        return
     sigma = sample_scale(scale_sites(resolved)[-1], resolved.unit)
-    noise = floored(sigma, resolved.noise_floor)
+    scale = pt.sqrt(floored(sigma, resolved.noise_floor))
     if resolved.residual_by is not None:
-        noise = noise[resolved.residual_by]
-    # Facets cannot bear this name: it is a role of the table.
-    pm.Normal("score", mean, pt.sqrt(noise), observed=resolved.score)
-
-
-_LIKELIHOODS: dict[str, Callable[[Resolved, Tensor], None]] = {"gaussian": _gaussian}
+        scale = scale[seen.residual_codes]
+    prior = spec.degrees_of_freedom
+    if prior is None:
+        pm.Normal(_SCORES, mean, scale, observed=seen.score)
+        return
+    if prior.distribution == "fixed":
+        degrees = _sample_prior("degrees_of_freedom", prior, 1.0)
+    else:
+        shape, rate = prior.parameters
+        degrees = pm.Gamma("degrees_of_freedom", alpha=shape, beta=rate)
+    pm.StudentT(_SCORES, nu=degrees, mu=mean, sigma=scale, observed=seen.score)
 
 
 # From PyMC's draws to ours
 
 
-def _names_of_scales(resolved: Resolved) -> list[str]:
-    names: list[str] = []
-    for site in scale_sites(resolved):
-        names.append(site.name)
-        if site.n_by:
-            names += [f"{site.name}_center", f"{site.name}_spread"]
-    return names
+def _packed(resolved: Resolved, samples: dict[str, Floats]) -> dict[str, Floats]:
+    """Return the scales of all terms in a row, and residual variances with their floor."""
+    shape = next(iter(samples.values())).shape[:2]
+    sites = scale_sites(resolved)
+    columns = [samples[s.name].reshape(*shape, -1) for s in sites if s.name != "sigma"]
+    packed = {"all_sd": np.concatenate(columns, axis=2)}
+    if "sigma" in samples:
+        packed["noise_variance"] = floored(samples["sigma"], resolved.noise_floor)
+    return packed
 
 
 # nutpie calls two of them otherwise.

@@ -54,14 +54,14 @@ class Case:
         return f"{self.response} ~ 1 + {' + '.join(parts)}"
 
 
-def rscript() -> str:
-    """Return the path of Rscript where lme4 is installed too."""
+def rscript(package: str = "lme4") -> str:
+    """Return the path of Rscript where a package is installed too."""
     found = shutil.which("Rscript")
     if found is None:
         raise Absent("R is not installed (Rscript is not on the path)")
-    asked = subprocess.run([found, "-e", "library(lme4)"], capture_output=True, check=False)
+    asked = subprocess.run([found, "-e", f"library({package})"], capture_output=True, check=False)
     if asked.returncode:
-        raise Absent("R is installed, but lme4 is not")
+        raise Absent(f"R is installed, but {package} is not")
     return found
 
 
