@@ -7,12 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 import bayesjudge as bj
 from bayesjudge.engines import exact
 from bayesjudge.engines.balanced import balanced_model
 from bayesjudge.engines.blocks import blocks_model
+from bayesjudge.engines.cells import (
+    coordinates_of_level,
+    downdate,
+    eliminate,
+    log_density_of,
+)
 from bayesjudge.engines.collapsed import collapse
 from bayesjudge.engines.effects import is_kept, name_scales, pack_scales
 from bayesjudge.engines.integrating import finish, integrate, other_effects
@@ -221,6 +229,48 @@ def test_blocks_give_the_dense_density_and_its_slope(name):
     expected = [dense_log_likelihood(resolved, *one) for one in sets]
     np.testing.assert_allclose(model.values(sd, noise), expected, rtol=1e-9, atol=1e-9)
     assert_slope_is_dense(model, resolved, *sets[0], 2e-4)
+
+
+@given(
+    n_cells=st.integers(2, 5),
+    common=st.floats(0, 1e3),
+    own=st.floats(0, 1e3),
+    seed=st.integers(0, 99),
+)
+def test_fewer_coordinates_leave_the_same(n_cells, common, own, seed):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n_cells, n_cells + 1))
+    known = root @ root.T
+    matrix = [[np.full((1, 1), known[i, j]) for j in range(i + 1)] for i in range(n_cells)]
+    vector = [np.full((1, 1), v) for v in rng.normal(size=n_cells)]
+    basis = np.hstack([np.ones((n_cells, 1)), np.eye(n_cells)])
+    alike = np.full((1, 1), own)
+    sd = [np.full((1, 1), common), *([alike] * n_cells)]
+    every = coordinates_of_level(basis, sd, parts=True)
+    fewer = coordinates_of_level(basis, sd, parts=False)
+    assert (every.size, fewer.size) == (n_cells + 1, n_cells)
+    found = [eliminate(matrix, vector, one) for one in (every, fewer)]
+    one, other = (log_density_of(f)[0] for f in found)
+    assert other == pytest.approx(one, rel=1e-7, abs=1e-7)
+    # What is left is at most what was known: errors are of its size.
+    for left, right in zip(*(downdate(matrix, vector, f) for f in found), strict=True):
+        np.testing.assert_allclose(
+            np.ravel(np.concatenate([np.ravel(r) for r in left])),
+            np.ravel(np.concatenate([np.ravel(r) for r in right])),
+            atol=1e-7 * (1 + np.abs(known).max()),
+        )
+
+
+def test_single_precision_is_refused_where_it_does_not_do():
+    resolved = of_any("generations, unbalanced")
+    model = blocks_model(resolved)
+    assert model is not None
+    sets = [random_scales(resolved, seed) for seed in range(5)]
+    sd, noise = (np.array(part) for part in zip(*sets, strict=True))
+    fast = model.rough(sd, noise)
+    assert fast is not model
+    np.testing.assert_allclose(fast.values(sd, noise), model.values(sd, noise), atol=0.1)
+    assert model.rough(sd * 1e7, noise * 1e-6) is model
 
 
 @pytest.mark.parametrize("name", sorted(UNBLOCKED))

@@ -3,7 +3,7 @@
 For a standardized effect z = e / s the derivative of the log density by log s is
 the sum of E[z^2 | scores] - 1 (Fisher's identity), and that by what a block's
 cells know, H and h, follows from the mean and covariance of its cells' values.
-Both come from going down the levels again that :func:`blocks.solve` went up:
+Both come from going down the levels again that :func:`block_levels.solve` went up:
 dense terms, scenarios, blocks.
 """
 
