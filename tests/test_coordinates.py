@@ -135,7 +135,8 @@ def test_coordinates_are_found_again(seed):
     own, hyper = named(scales_at(x, SITES, frame, UNITS))
     again = coordinates_of(own, hyper, SITES, frame)
     there = scales_at(again, SITES, frame, UNITS)
-    np.testing.assert_allclose(again, x, rtol=1e-6, atol=1e-6)
+    # A residual sd near its floor is known by the difference of their squares only.
+    np.testing.assert_allclose(again, x, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(there.sd, scales_at(x, SITES, frame, UNITS).sd, rtol=1e-6)
 
 
