@@ -44,7 +44,7 @@ from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
 
 # Draws of an adapting round: what a covariance matrix takes, within limits.
-_LEAST_ADAPTING, _MOST_ADAPTING = 750, 4000
+_LEAST_ADAPTING, _MOST_ADAPTING = 750, 2000
 _LEAST_ROUNDS, _MOST_ROUNDS = 4, 16
 _ATTEMPTS = 2
 
