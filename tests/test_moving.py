@@ -118,7 +118,6 @@ def test_chains_that_have_not_mixed_give_way_to_nuts(weights_that_never_fit, mon
         called.append(True)
         return sample_scales(*given)
 
-    monkeypatch.setattr("bayesjudge.engines.moving._WANTED_ESS", np.inf)
     monkeypatch.setattr("bayesjudge.engines.moving._MOST_SWEEPS", 1)
     monkeypatch.setattr("bayesjudge.engines.moving._mixed", lambda _: False)
     monkeypatch.setattr("bayesjudge.engines.nuts.sample_scales", noted)

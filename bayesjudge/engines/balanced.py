@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.engines.conditional import draw_effects
-from bayesjudge.engines.effects import INTERCEPT, is_kept
+from bayesjudge.engines.effects import INTERCEPT, Integrated, is_kept
 from bayesjudge.engines.strata import Balanced, balance, log_likelihood
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
@@ -16,16 +16,11 @@ type Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class BalancedModel:
+class BalancedModel(Integrated):
     """A model on a balanced table (:class:`effects.Integrated`)."""
 
     resolved: Resolved
     strata: Balanced
-
-    @property
-    def costly(self) -> bool:
-        """Whether a density takes so long that draws are to be spared."""
-        return False
 
     def values(self, sd: Floats, noise: Floats) -> Floats:
         """Return log densities (n,) of scales (n, n_sd) and residual variances (n, V)."""
@@ -40,14 +35,6 @@ class BalancedModel:
         change = values[1 : own.size + 1] - values[own.size + 1 :]
         slope = np.divide(change, 2 * step, out=np.zeros(own.size), where=step > 0)
         return float(values[0]), slope[: sd.size], slope[sd.size :]
-
-    def near(self, sd: Floats, noise: Floats) -> BalancedModel:  # noqa: ARG002
-        """Return itself: it is fast everywhere."""
-        return self
-
-    def rough(self, sd: Floats, noise: Floats) -> BalancedModel:  # noqa: ARG002
-        """Return itself: it is fast enough."""
-        return self
 
     def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
         """Draw the effects that are kept, (n, *shape) by variable, and the intercept."""

@@ -45,15 +45,14 @@ def draw_effects(
             shape = () if term.term is None else term.term.shape
             effects[name] = (dense[:, start:stop] @ term.levels.T).reshape(m, *shape)
         start = stop
-    design = np.concatenate([d.design for d in cells.dense], axis=2)
-    mean = (dense @ design.reshape(-1, design.shape[2]).T).reshape(m, cells.n_backbones, -1)
+    mean = (dense @ cells.dense_design.T).reshape(m, cells.n_backbones, -1)
     outer, inner = level_of(cells.outer), level_of(cells.inner)
     by_cell = mean[:, cells.backbone]
     if outer is not None and found.outer is not None and found.across is not None:
         left = (
             np.stack(found.outer.rhs, axis=2) - (found.across @ mean.reshape(m, 1, -1, 1))[..., 0]
         )
-        own = [sd[:, [i]] for i in outer.sd_index[0]]
+        own = scales_by_block(sd, outer.sd_index[:1])
         values = _back(rngs[1], found.outer.factor, np.moveaxis(left, 2, 0), own)
         _name(effects, values, cells.outer, cells, names)
         by_cell = by_cell + (values @ outer.basis.T)[:, cells.scenario]

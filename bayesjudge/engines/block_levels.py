@@ -107,8 +107,7 @@ def solve(
         total -= flat.swapaxes(1, 2) @ flat
         known = np.stack(second.rhs, axis=2).reshape(m, -1, 1)
         right -= (flat.swapaxes(1, 2) @ known)[..., 0]
-    design = np.concatenate([d.design for d in cells.dense], axis=2).reshape(size, -1)
-    dense_sd = sd[:, np.concatenate([d.sd_index for d in cells.dense])]
+    design, dense_sd = cells.dense_design, sd[:, cells.dense_index]
     system = (design.T @ total @ design) * dense_sd[:, :, None] * dense_sd[:, None, :]
     factor = np.linalg.cholesky(system + np.eye(design.shape[1]))
     rhs = np.linalg.solve(factor, ((right @ design) * dense_sd)[..., None])[..., 0]

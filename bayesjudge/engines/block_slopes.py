@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.engines.block_levels import level_of
 from bayesjudge.engines.cells import Cells, Local, information
 
 type Floats = NDArray[np.float64]
@@ -90,9 +91,8 @@ def _posterior(sd: Floats, h_matrix: Floats, h_vector: Floats, cells: Cells) -> 
     flat = total.reshape(n_backbones * c, -1) - np.tensordot(across, weighted, ([0, 1], [0, 1]))
     flat_right = right.ravel() - np.tensordot(scenario_left, weighted, ([0, 1], [0, 1]))
     # The dense rest, up and down.
-    design = np.concatenate([d.design for d in cells.dense], axis=2).reshape(n_backbones * c, -1)
-    dense_index = np.concatenate([d.sd_index for d in cells.dense])
-    x = design * sd[dense_index]
+    dense_index = cells.dense_index
+    x = cells.dense_design * sd[dense_index]
     covariance = np.linalg.inv(np.eye(x.shape[1]) + x.T @ flat @ x)
     mean = covariance @ (x.T @ flat_right)
     log_density += 0.5 * float((x.T @ flat_right) @ mean) + 0.5 * _log_det(covariance[None])
@@ -132,9 +132,10 @@ def _posterior(sd: Floats, h_matrix: Floats, h_vector: Floats, cells: Cells) -> 
 
 def _basis(terms: tuple[Local, ...], n_cells: int, n_backbones: int) -> tuple[Floats, Ints]:
     """Return all coordinates of a level, (C, q), and their scales' entries, (A, q)."""
-    if not terms:
+    level = level_of(terms)
+    if level is None:
         return np.zeros((n_cells, 0)), np.zeros((n_backbones, 0), np.int64)
-    return np.hstack([t.basis for t in terms]), np.hstack([t.sd_index for t in terms])
+    return level.basis, level.sd_index
 
 
 def _quadratic(vector: Floats, matrix: Floats) -> float:

@@ -15,7 +15,7 @@ from bayesjudge.engines.block_draws import draw_effects
 from bayesjudge.engines.block_levels import solve
 from bayesjudge.engines.block_slopes import slope_of_blocks
 from bayesjudge.engines.cells import Cells, single_precision
-from bayesjudge.engines.effects import INTERCEPT, is_kept
+from bayesjudge.engines.effects import INTERCEPT, Integrated, is_kept
 from bayesjudge.resolution import Resolved
 
 type Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ _CHECKS, _ROUGHLY = 100, 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class BlocksModel:
+class BlocksModel(Integrated):
     """A model on an unbalanced table (:class:`effects.Integrated`)."""
 
     resolved: Resolved
@@ -77,10 +77,6 @@ class BlocksModel:
         """Return the log density and its derivatives, in closed form."""
         with np.errstate(all="ignore"):
             return slope_of_blocks(sd, noise, self.cells)
-
-    def near(self, sd: Floats, noise: Floats) -> BlocksModel:  # noqa: ARG002
-        """Return itself: it is fast everywhere."""
-        return self
 
     def rough(self, sd: Floats, noise: Floats) -> BlocksModel:
         """Return the model in single precision, or itself where that does not do."""

@@ -126,6 +126,18 @@ class Cells:
         """Number of backbones, A."""
         return int(self.rows.size)
 
+    @property
+    def dense_design(self) -> Floats:
+        """Effect of each dense coordinate on the cells of all backbones, (A * C, p)."""
+        return np.concatenate([d.design for d in self.dense], axis=2).reshape(
+            self.n_backbones * self.n_cells, -1
+        )
+
+    @property
+    def dense_index(self) -> Ints:
+        """Entry of the vector of scales of each dense coordinate, (p,)."""
+        return np.concatenate([d.sd_index for d in self.dense])
+
 
 def single_precision(cells: Cells) -> Cells:
     """Return the same sums as 32-bit floats: half the memory to go through."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.engines.cross_products import Layout, cross_products, lay_out
-from bayesjudge.engines.effects import INTERCEPT, is_kept
+from bayesjudge.engines.effects import INTERCEPT, Integrated, is_kept
 from bayesjudge.engines.marginal import Moments, draw_effects, log_likelihood, moments
 from bayesjudge.resolution import Resolved
 
@@ -25,17 +25,12 @@ _BATCH = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Collapsed:
+class Collapsed(Integrated):
     """A model on a table as its cross-products (:class:`effects.Integrated`)."""
 
     resolved: Resolved
     layout: Layout
     moments: Moments
-
-    @property
-    def costly(self) -> bool:
-        """Whether a density takes so long that draws are to be spared."""
-        return False
 
     def values(self, sd: Floats, noise: Floats) -> Floats:
         """Return log densities (n,) of scales (n, n_sd) and residual variances (n, V)."""
@@ -54,14 +49,6 @@ class Collapsed:
         with jax.enable_x64(True):
             value, (d_sd, d_noise) = _slope(sd, noise, self.moments)
             return float(value), np.asarray(d_sd), np.asarray(d_noise)
-
-    def near(self, sd: Floats, noise: Floats) -> Collapsed:  # noqa: ARG002
-        """Return itself: it is fast everywhere."""
-        return self
-
-    def rough(self, sd: Floats, noise: Floats) -> Collapsed:  # noqa: ARG002
-        """Return itself: it is fast enough."""
-        return self
 
     def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
         """Draw the effects that are kept, (n, *shape) by variable, and the intercept."""

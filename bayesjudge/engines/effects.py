@@ -19,12 +19,15 @@ _MOST_LEVELS_KEPT = 1000
 
 
 class Integrated(Protocol):
-    """A gaussian model on a table, its effects integrated out."""
+    """A gaussian model on a table, its effects integrated out.
+
+    What is fast everywhere says nothing of ``costly``, ``near`` and ``rough``.
+    """
 
     @property
     def costly(self) -> bool:
         """Whether a density takes so long that draws are to be spared."""
-        ...
+        return False
 
     def values(self, sd: Floats, noise: Floats) -> Floats:
         """Return log densities (n,) of scales (n, n_sd) and residual variances (n, V)."""
@@ -34,13 +37,13 @@ class Integrated(Protocol):
         """Return the log density and its derivatives for one set, (n_sd,) and (V,)."""
         ...
 
-    def near(self, sd: Floats, noise: Floats) -> Integrated:
+    def near(self, sd: Floats, noise: Floats) -> Integrated:  # noqa: ARG002
         """Return a model as good about these scales (n, ...) and perhaps faster."""
-        ...
+        return self
 
-    def rough(self, sd: Floats, noise: Floats) -> Integrated:
+    def rough(self, sd: Floats, noise: Floats) -> Integrated:  # noqa: ARG002
         """Return a faster model, within a tenth there: proposals are adapted to it."""
-        ...
+        return self
 
     def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
         """Draw the effects that are kept, (n, *shape) by variable, and the intercept."""

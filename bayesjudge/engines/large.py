@@ -19,7 +19,7 @@ from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
 
 from bayesjudge.engines.cross_products import block_facet, dense_columns
-from bayesjudge.engines.effects import INTERCEPT, forward_slope, is_kept, sd_offsets
+from bayesjudge.engines.effects import INTERCEPT, Integrated, forward_slope, is_kept, sd_offsets
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Floats = NDArray[np.float64]
@@ -109,7 +109,7 @@ class Polynomial:
 
 
 @dataclass(frozen=True, eq=False)
-class LargeModel:
+class LargeModel(Integrated):
     """A model with two large facets (:class:`effects.Integrated`)."""
 
     resolved: Resolved
@@ -117,11 +117,6 @@ class LargeModel:
     others: tuple[ResolvedTerm, ...]
     sums: Sums
     polynomial: Polynomial | None = None
-
-    @property
-    def costly(self) -> bool:
-        """Whether a density takes so long that draws are to be spared."""
-        return False
 
     def values(self, sd: Floats, noise: Floats) -> Floats:
         """Return log densities (n,) of scales (n, n_sd) and residual variances (n, 1)."""
@@ -157,10 +152,6 @@ class LargeModel:
         exact = self.values(at, at_noise)
         error = np.abs(found.values(at, at_noise) - exact).max()
         return found if error < _TOLERANCE else self
-
-    def rough(self, sd: Floats, noise: Floats) -> LargeModel:  # noqa: ARG002
-        """Return itself: it is fast enough."""
-        return self
 
     def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
         """Draw the effects that are kept, (n, *shape) by variable, and the intercept."""

@@ -55,9 +55,9 @@ class Moved:
     y : (chains, draws, D) float array
     log_density : (chains, draws) float array
     acceptance_rate : float
-        Of all changes.
+        Of changes since the proposal was last fitted.
     mixed : bool
-        Whether r_hat and the effective size of every coordinate pass.
+        Whether r_hat and the effective sizes of every reported quantity pass.
     """
 
     y: Floats
@@ -95,7 +95,8 @@ def move(
     side = -(-_CHAINS // chains)
     length = max(_LEAST_SWEEPS, -(-draws // side))
     index = np.linspace(0, side * length - 1, draws).round().astype(np.int64)
-    walkers = _Walkers(rng, target, proposal, start[np.arange(side * chains) % len(start)])
+    y = start[np.arange(side * chains) % len(start)]
+    walkers = _Walkers(rng, target, proposal, y, target(y))
     for n_sweeps in _WARM_UP:
         seen = []
         for _ in range(n_sweeps):
@@ -104,7 +105,7 @@ def move(
         y = np.vstack(seen[len(seen) // 2 :])
         # Moved draws show the target better than the few weights that counted.
         proposal = refit(proposal, y, np.full(len(y), 1 / len(y)), blocks)
-        walkers = _Walkers(rng, target, proposal, walkers.y)
+        walkers = _Walkers(rng, target, proposal, walkers.y, walkers.log_density)
     kept: list[tuple[Floats, Floats]] = []
     step = 1
     while True:
@@ -140,12 +141,17 @@ class _Walkers:
     """Chains side by side, in the coordinates in which the proposal is not bent."""
 
     def __init__(
-        self, rng: np.random.Generator, target: LogDensity, proposal: Proposal, y: Floats
+        self,
+        rng: np.random.Generator,
+        target: LogDensity,
+        proposal: Proposal,
+        y: Floats,
+        log_density: Floats,
     ) -> None:
         self._rng, self._target, self._proposal = rng, target, proposal
         self._precision = np.linalg.inv(proposal.factor @ proposal.factor.T)
         self._z = proposal.curves.straighten(y)[0]
-        self.y, self.log_density = y, target(y)
+        self.y, self.log_density = y, log_density
         self._value = self.log_density + proposal.curves.bend(self._z)[1]
         self.tried = self.accepted = 0
 

@@ -33,12 +33,13 @@ from bayesjudge.engines.coordinates import (
     scales_at,
     size,
 )
-from bayesjudge.engines.effects import Integrated, name_scales
+from bayesjudge.engines.effects import Integrated
 from bayesjudge.engines.importance import Curves, Proposal
 from bayesjudge.engines.integrating import finish_at, integrate
 from bayesjudge.engines.marginal import Moments, log_likelihood
 from bayesjudge.engines.modes import Target, settle
 from bayesjudge.engines.protocol import Draws, Settings
+from bayesjudge.engines.sampled import draws_of_samples, kept_terms
 from bayesjudge.resolution import Resolved, ResolvedTerm
 from bayesjudge.spec import Prior
 
@@ -289,18 +290,6 @@ def _sample_effects(resolved: Resolved, settings: Settings) -> Draws:
         effects_model(sites, resolved.terms, resolved)
 
     samples, stats = run_mcmc(_mcmc(model, {}, settings, jit_model_args=False), settings)
-    effects = {
-        t.variable: np.asarray(samples[f"{t.variable}_effect"])
-        for t in resolved.terms
-        if settings.nested_effects or "generation" not in t.dims
-    }
-    shape = samples["intercept"].shape
-    sd = np.asarray(samples["all_sd"]).reshape(shape[0] * shape[1], -1)
-    noise = np.asarray(samples["noise_variance"]).reshape(shape[0] * shape[1], -1)
-    scales = name_scales(resolved, sd, noise, shape)
-    hyper = {
-        name: np.asarray(value)
-        for name, value in samples.items()
-        if name.endswith(("_center", "_spread"))
-    }
-    return Draws(scales, hyper, np.asarray(samples["intercept"]), effects, stats, method="nuts")
+    kept = {f"{t.variable}_effect" for t in kept_terms(resolved, settings)}
+    samples = {n: v for n, v in samples.items() if n in kept or not n.endswith("_effect")}
+    return draws_of_samples(resolved, samples, stats)

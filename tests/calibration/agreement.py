@@ -11,15 +11,12 @@ Full size: ``uv run python -m tests.calibration.agreement``
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import metadata
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -32,6 +29,7 @@ import bayesjudge as bj
 from bayesjudge.scores.table import Scores
 from tests.calibration.coverage import LOCATION, UNIT
 from tests.calibration.holm import holm
+from tests.calibration.reporting import versions, write
 
 type Floats = NDArray[np.float64]
 
@@ -335,23 +333,17 @@ def main() -> None:
     effort = Effort(arguments.seeds, arguments.chains, arguments.draws, arguments.tune)
     packages = ("bayesjudge", "numpy", "scipy", "jax", "numpyro", "arviz-stats")
     result: dict[str, Any] = {
-        "versions": {
-            "python": platform.python_version(),
-            **{p: metadata.version(p) for p in packages},
-        },
+        "versions": versions(*packages),
         "effort": vars(effort),
         "tables": {},
     }
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    stem = arguments.out / arguments.name
     done: dict[str, Any] = {}
     with ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool:
         jobs = {pool.submit(partial(compare, name, effort)): name for name in arguments.tables}
         for job in as_completed(jobs):
             done[jobs[job]] = job.result()
             result["tables"] = {name: done[name] for name in CASES if name in done}
-            stem.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-            stem.with_suffix(".md").write_text(markdown(result), encoding="utf-8")
+            write(result, markdown(result), arguments.out, arguments.name)
             print(f"{jobs[job]}: {done[jobs[job]]['seconds']} s", file=sys.stderr, flush=True)
 
 

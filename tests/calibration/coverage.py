@@ -10,13 +10,10 @@ Full size: ``uv run python -m tests.calibration.coverage --tables 250``
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +26,7 @@ from bayesjudge.resolution import resolve
 from bayesjudge.scores.table import Facet, Scores
 from bayesjudge.simulation import simulate_scores
 from bayesjudge.spec import read_model
+from tests.calibration.reporting import versions, write
 
 # backbones x scenarios x judges, generations, languages
 SHAPES: dict[str, dict[str, int]] = {
@@ -208,16 +206,10 @@ def main() -> None:
     arguments = parser.parse_args()
     packages = ("bayesjudge", "numpy", "scipy", "jax", "numpyro", "arviz-stats")
     result = {
-        "versions": {
-            "python": platform.python_version(),
-            **{p: metadata.version(p) for p in packages},
-        },
+        "versions": versions(*packages),
         "shapes": study(arguments.tables, arguments.shapes, arguments.engine),
     }
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    stem = arguments.out / arguments.name
-    stem.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    stem.with_suffix(".md").write_text(markdown(result), encoding="utf-8")
+    write(result, markdown(result), arguments.out, arguments.name)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,11 @@ Full size: ``uv run python -m tests.calibration.sbc --tables 400``
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +33,7 @@ from bayesjudge.simulation import simulate_scores
 from bayesjudge.spec import read_model
 from tests.calibration.coverage import LOCATION, SHAPES, UNIT, design
 from tests.calibration.holm import holm
+from tests.calibration.reporting import versions, write
 
 type Floats = NDArray[np.float64]
 
@@ -292,19 +290,13 @@ def main() -> None:
         for name, engine in BROKEN.items()
     }
     result = {
-        "versions": {
-            "python": platform.python_version(),
-            **{p: metadata.version(p) for p in packages},
-        },
+        "versions": versions(*packages),
         "designs": summarize(study(arguments.tables, arguments.designs)),
         "broken": broken,
         "broken_tables": arguments.broken_tables,
         "broken_design": small,
     }
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    stem = arguments.out / arguments.name
-    stem.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    stem.with_suffix(".md").write_text(markdown(result), encoding="utf-8")
+    write(result, markdown(result), arguments.out, arguments.name)
 
 
 if __name__ == "__main__":
