@@ -102,12 +102,9 @@ def held_out(
         found.append(_one_split(a, b, sign))
     if not found:
         raise DataError("no half of the tasks holds enough cells")
-    means = np.nanmean(np.array(found), axis=0)
     names = [f.name for f in fields(HeldOut)][:-1]
-    return HeldOut(
-        **{name: float(value) for name, value in zip(names, means, strict=True)},
-        n_splits=len(found),
-    )
+    figures = zip(names, zip(*found, strict=True), strict=True)
+    return HeldOut(**{name: _mean(list(values)) for name, values in figures}, n_splits=len(found))
 
 
 def kendall_tau(a: Floats, b: Floats) -> float:
