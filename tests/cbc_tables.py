@@ -33,3 +33,33 @@ def frame(y, languages=LANGUAGES, backbones=BACKBONES, **columns):
     table = pd.DataFrame(rows, columns=["scenario", "language", "backbone"])
     table = table.assign(score=y.ravel(), **columns)
     return table[table["score"].notna()].reset_index(drop=True)
+
+
+def agent_runs(framework=0.0, seed=0):
+    """Runs of the CBC paper's shape: 55 tasks x 8 languages x 6 backbones x 3 frameworks.
+
+    Spread is that of its public data, and as large an interaction; frameworks differ
+    by ``framework``, which there is nothing: their workspaces are identical.
+    """
+    rng = np.random.default_rng(seed)
+    n, m, k, f = 55, 8, 6, 3
+    gamma = rng.normal(0, 0.08, (m, k))
+    gamma -= gamma.mean(axis=0)
+    gamma -= gamma.mean(axis=1, keepdims=True)
+    y = (
+        rng.normal(0, 0.12, (n, 1, 1, 1))
+        + rng.normal(0, 0.09, (n, 1, k, 1))
+        + rng.normal(0, 0.06, (n, m, k, 1))
+        + rng.normal(0, 0.09, (n, m, k, f))
+        + np.array([0.15, 0.12, 0.43, 0.33, 0.17, 0.04])[:, None]
+        + rng.normal(0, 0.02, (m, 1, 1))
+        + gamma[:, :, None]
+        + framework * np.array([1.0, 0.0, -1.0])
+    )
+    languages = ("ar", "en", "es", "hi", "ja", "sw", "tr", "zh")
+    backbones = ("claude", "deepseek", "gemini", "gpt4", "gpt5", "qwen")
+    parts = [
+        frame(y[..., i], languages, backbones, framework=name)
+        for i, name in enumerate(("GPT-Pilot", "MetaGPT", "OpenHands"))
+    ]
+    return pd.concat(parts, ignore_index=True), gamma
