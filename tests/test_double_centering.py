@@ -92,6 +92,14 @@ def test_holes_are_least_squares_on_dummies(y):
     assert (found.n_tasks == (~np.isnan(y)).sum(0)).all()
 
 
+@settings(max_examples=20)
+@given(tables(holes=True))
+def test_without_errors_the_estimate_is_the_same(y):
+    found, quick = interaction(y), interaction(y, errors=False)
+    for name in ("estimate", "mean", "additive", "df"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(quick, name))
+
+
 @given(tables(holes=True), st.integers(0, 2**32 - 1))
 def test_additive_effects_of_tasks_rows_and_columns_change_nothing(y, seed):
     rng = np.random.default_rng(seed)

@@ -57,6 +57,16 @@ def test_tasks_that_all_say_the_same_decide_nothing_where_they_say_nothing():
     assert found.p_bootstrap[0] == pytest.approx(0.01)
 
 
+def test_roundings_are_no_differences():
+    y = np.full((8, 2, 2), 0.3)
+    y[:, :, 1] = np.mean([[0.1, 0.2, 0.6]] * 16, axis=1).reshape(8, 2)
+    y[::2, :, 1] += 5e-17
+    y[:, 1, 1] = y[:, 1, 0] * (1 - 1e-15)
+    found = rank_reversals(y, 99, np.random.default_rng(0))
+    assert found.p_bootstrap.tolist() == [1.0]
+    assert found.p_t[0] >= 0.5
+
+
 def test_missing_cells_are_left_out():
     rng = np.random.default_rng(2)
     y = rng.normal(size=(30, 3, 3))

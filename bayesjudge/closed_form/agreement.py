@@ -184,7 +184,7 @@ def _measured(
 
 
 def _shift(tasks: Floats, weight: Floats) -> Floats:
-    estimate = interaction(tasks, weight).estimate
+    estimate = interaction(tasks, weight, errors=False).estimate
     return np.where(np.isnan(estimate), 0.0, estimate)
 
 

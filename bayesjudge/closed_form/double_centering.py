@@ -103,7 +103,9 @@ def bipartite_components(present: Bools) -> tuple[tuple[Ints, Ints], ...]:
     return tuple(found)
 
 
-def interaction(tasks: Floats, weights: Floats | None = None) -> Interaction:
+def interaction(
+    tasks: Floats, weights: Floats | None = None, *, errors: bool = True
+) -> Interaction:
     """Return the interaction of rows and columns, estimated over tasks.
 
     Parameters
@@ -114,6 +116,9 @@ def interaction(tasks: Floats, weights: Floats | None = None) -> Interaction:
     weights : (n,) float array, optional
         How often each task counts, as in a bootstrap; ones by default. Standard
         errors are meant for ones.
+    errors : bool
+        False leaves standard errors and weights null where cells are missing, which
+        saves most of the time.
 
     Returns
     -------
@@ -141,7 +146,7 @@ def interaction(tasks: Floats, weights: Floats | None = None) -> Interaction:
         raise DataError("no task has a score")
     if seen.all():
         return _complete(y.reshape(-1, m, k), weight)
-    return _least_squares(y, seen, weight, (m, k))
+    return _least_squares(y, seen, weight, (m, k), errors)
 
 
 def t_bound(found: Interaction, delta: float) -> Floats:
@@ -220,7 +225,9 @@ def _complete(y: Floats, weight: Floats) -> Interaction:
     )
 
 
-def _least_squares(y: Floats, seen: Bools, weight: Floats, shape: tuple[int, int]) -> Interaction:
+def _least_squares(
+    y: Floats, seen: Bools, weight: Floats, shape: tuple[int, int], errors: bool = True
+) -> Interaction:
     n_tasks = seen.sum(axis=0)
     there = n_tasks > 0
     if len(bipartite_components(there.reshape(shape))) > 1:
@@ -240,15 +247,17 @@ def _least_squares(y: Floats, seen: Bools, weight: Floats, shape: tuple[int, int
     mean = solve @ (weight @ centred)
     task = np.where(seen, y - mean, 0.0).sum(axis=1) / size
     mean = mean + _levels(seen, weight, task)
-    task = np.where(seen, y - mean, 0.0).sum(axis=1) / size
-    errors = np.where(seen, y - mean - task[:, None], 0.0)
     estimable = np.diag(residual) > _ROUNDING
-    by_task = residual @ solve
     counts = weight @ seen
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correction = np.where(counts > 1, counts / (counts - 1), np.nan)
-    variance = correction * (weight @ (errors @ by_task.T) ** 2)
-    squares, ranges = _weights_of_scores(by_task, seen, weight)
+    null = np.full(at.size, np.nan)
+    variance, squares, ranges = null, null, null
+    if errors:
+        by_task = residual @ solve
+        task = np.where(seen, y - mean, 0.0).sum(axis=1) / size
+        left = np.where(seen, y - mean - task[:, None], 0.0)
+        correction = np.where(counts > 1, counts / np.maximum(counts - 1, 1e-300), np.nan)
+        variance = correction * (weight @ (left @ by_task.T) ** 2)
+        squares, ranges = _weights_of_scores(by_task, seen, weight)
 
     def whole(values: Floats, estimable_only: bool = True) -> Floats:
         out = np.full(there.size, np.nan)

@@ -19,6 +19,7 @@ type Ints = NDArray[np.int64]
 
 # Numbers of resampled statistics held at once.
 _CHUNK = 2_000_000
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +78,15 @@ def rank_reversals(tasks: Floats, n_resamples: int, rng: np.random.Generator) ->
     pairs = np.column_stack(np.triu_indices(k, 1)).astype(np.int64)
     d = (tasks[:, :, pairs[:, 0]] - tasks[:, :, pairs[:, 1]]).reshape(n, -1)
     seen = ~np.isnan(d)
-    d = np.where(seen, d, 0.0)
+    # Averaging equal scores leaves roundings that are no differences.
+    rounding = _ROUNDING * np.max(np.abs(tasks), where=~np.isnan(tasks), initial=0.0)
+    d = np.where(seen & (np.abs(d) > rounding), d, 0.0)
     # Centred and scaled by what they are, sums of squares lose no digits.
     centre = d.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
     d = np.where(seen, d - centre, 0.0)
     size = np.sqrt(np.mean(d**2, axis=0))
+    size = np.where(size > rounding, size, 0.0)
+    d = np.where(size > 0, d, 0.0)
     d = d / np.where(size > 0, size, 1.0)
     scaled = centre / np.where(size > 0, size, 1.0)
     _, se, count = _moments(np.ones((1, n)), d, seen)
