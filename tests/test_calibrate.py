@@ -161,6 +161,10 @@ def test_three_missing_cells():
         matrix(found.adjusted, "adjusted"), interaction(in_order(y)).additive
     )
     assert found.interaction["posterior"].notna().all()
+    # Balanced over the cells there are, the posterior is as near as on a whole table.
+    assert found.interaction["difference_in_se"].abs().max() < 1
+    raw = found.interaction["posterior"] - found.interaction["estimate"]
+    assert (raw / found.interaction["se"]).abs().max() > 1
     assert "3 of 12 cells have no score" in found.findings[0].what
     assert found.adjusted["mean"].isna().sum() == 3
     assert found.held_out.n_splits == 20

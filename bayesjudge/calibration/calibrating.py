@@ -55,8 +55,8 @@ class Calibration:
         Condition, object, estimate, se, df, ci_lower, ci_upper (t, a cell), bound (t,
         all cells at once), bound_range and bound_proxy (concentration, all cells at
         once; null without a scale or a proxy), n_tasks, posterior, posterior_sd,
-        posterior_lower, posterior_upper, difference (posterior less estimate) and
-        difference_in_se.
+        posterior_lower, posterior_upper, difference (posterior less estimate; where cells
+        are missing, of the posterior balanced over the others too) and difference_in_se.
     adjusted : DataFrame
         Condition, object, mean, adjusted, rank, adjusted_rank, n_tasks, extrapolated.
     reversals : DataFrame

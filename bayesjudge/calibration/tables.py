@@ -13,6 +13,7 @@ from bayesjudge.calibration.posterior import Shrunken
 from bayesjudge.closed_form.agreement import Agreement
 from bayesjudge.closed_form.double_centering import (
     Interaction,
+    interaction,
     proxy_bound,
     range_bound,
     simultaneous_t_bound,
@@ -91,10 +92,21 @@ def interaction_table(
         columns["posterior_sd"] = found["sd"]
         columns["posterior_lower"] = found["ci_lower"]
         columns["posterior_upper"] = found["ci_upper"]
-    columns["difference"] = columns["posterior"] - closed.estimate
+    columns["difference"] = _alike(columns["posterior"], closed) - closed.estimate
     some = np.where(closed.se > 0, closed.se, np.nan)
     columns["difference_in_se"] = columns["difference"] / some
     return _by_cell(cells, columns)
+
+
+def _alike(posterior: Floats, closed: Interaction) -> Floats:
+    """Return posterior means balanced over the cells there are, as the estimates are.
+
+    The posterior sums to zero over all cells; with some missing the closed form cannot.
+    """
+    missing = np.isnan(closed.mean)
+    if not missing.any() or np.isnan(posterior).any():
+        return posterior
+    return interaction(np.where(missing, np.nan, posterior)[None], errors=False).estimate
 
 
 def adjusted_table(cells: Cells, closed: Interaction, lower_is_better: bool) -> pd.DataFrame:
