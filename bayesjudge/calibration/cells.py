@@ -157,6 +157,12 @@ def _facet(scores: Scores, name: str) -> Facet:
             f"--between {name}",
             "Name facets such as language, judge and backbone",
         )
+    if not scores.has(name):
+        raise DataError(
+            f"the table has no facet {name!r}",
+            scores.source,
+            f"It has {', '.join(scores.facet_names)}; a column of your own also needs --facet",
+        )
     facet = scores.facet(name)
     if facet.n_levels < 2:
         raise DataError(
