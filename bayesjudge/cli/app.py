@@ -209,6 +209,105 @@ def anova(
 
 
 @app.command()
+def calibrate(
+    source: o.Source,
+    column: o.Column = None,
+    where: o.Where = None,
+    by: o.By = None,
+    facet: o.FacetOption = None,
+    random: o.RandomOption = None,
+    ignore: o.Ignore = None,
+    scale: o.ScaleOption = None,
+    lower_is_better: o.LowerIsBetter = False,
+    missing: o.Missing = None,
+    strict: o.Strict = False,
+    replicates: o.Replicates = False,
+    between: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--between",
+            metavar="FACET OBJECT",
+            help="Interaction to take off: rankings over the first, of the second "
+            "(language, or else judge, and backbone).",
+            show_default=False,
+        ),
+    ] = None,
+    rope: Annotated[
+        float | None,
+        typer.Option("--rope", help="Differences below this count as none.", show_default=False),
+    ] = None,
+    proxy_sd: Annotated[
+        float | None,
+        typer.Option(
+            "--proxy-sd",
+            help="Known root of the variance proxy of a task's score, for bound_proxy.",
+            show_default=False,
+        ),
+    ] = None,
+    ci_prob: Annotated[
+        float, typer.Option("--ci-prob", help="Probability of intervals and bounds.")
+    ] = 0.95,
+    splits: Annotated[
+        int, typer.Option("--splits", help="Halves of the tasks, for held-out figures.")
+    ] = 200,
+    resamples: Annotated[
+        int, typer.Option("--resamples", help="Bootstrap samples of tasks, for reversals.")
+    ] = 9999,
+    closed_form: Annotated[
+        bool, typer.Option("--closed-form", help="Leave the posterior out.")
+    ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="Of the posterior (language_backbone), or a TOML file."),
+    ] = None,
+    prior: Annotated[
+        list[str] | None,
+        typer.Option("--prior", metavar="PRIOR", help="As language.scale=half_normal:0.5."),
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="auto, exact, numpyro or pymc (auto).")
+    ] = None,
+    draws: o.Draws = None,
+    tune: o.Tune = None,
+    chains: o.Chains = None,
+    target_accept: Annotated[
+        float | None, typer.Option("--target-accept", help="Of NUTS (0.95).")
+    ] = None,
+    seed: o.Seed = None,
+    allow_unconverged: o.AllowUnconverged = False,
+    json: o.Json = False,
+    out: o.Out = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Take the language x backbone interaction off, and say what that is worth."""
+    with answering():
+        from bayesjudge.calibration.asking import Asked
+        from bayesjudge.cli.calibration import run_calibrate
+
+        reading = o.ReadingOptions(
+            column,
+            where,
+            facet,
+            random,
+            ignore,
+            scale,
+            lower_is_better,
+            missing,
+            strict,
+            replicates,
+        )
+        run_calibrate(
+            source,
+            reading,
+            by,
+            Asked(between, ci_prob, rope, proxy_sd, splits, resamples, seed or 0),
+            closed_form,
+            o.SamplingOptions(model, prior, engine, draws, tune, chains, target_accept, seed),
+            o.OutputOptions(json, out, quiet, allow_unconverged),
+        )
+
+
+@app.command()
 def models(
     name: Annotated[
         str | None, typer.Argument(help="A shipped model or a TOML file.", show_default=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,8 @@ class Reading:
         Data rows that were looked at: all, or those that ``where`` and the level keep.
     design : Design or None
         None where errors kept the table from being put together.
+    rows : (N,) int array or None
+        Row of the source, from 0, that each score came from; None without scores.
     """
 
     scores: Scores | None
@@ -57,6 +59,7 @@ class Reading:
     unused_columns: tuple[str, ...]
     n_rows: int
     design: Design | None = None
+    rows: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -148,9 +151,9 @@ def assemble(
 ) -> Reading:
     """Put rows together to ``Scores``, gathering problems on the way."""
     problems = [*resolved.problems, *found]
-    candidate: Scores | None = None
+    candidate, used = None, None
     if rows.size and resolved.column("score") and resolved.column("backbone"):
-        candidate = _build(table, resolved, wishes, options, rows, problems, by)
+        candidate, used = _build(table, resolved, wishes, options, rows, problems, by)
     design = None
     if candidate is not None:
         design = describe_design(candidate)
@@ -158,11 +161,11 @@ def assemble(
     rank = {"error": 0, "warning": 1, "note": 2}
     ordered = tuple(sorted(problems, key=lambda problem: rank[problem.severity]))
     if any(problem.severity == "error" for problem in ordered):
-        candidate = None
+        candidate, used = None, None
     if candidate is not None:
         candidate = replace(candidate, problems=ordered)
     unused = tuple(name for name in resolved.unused if name != by)
-    return Reading(candidate, ordered, resolved.mapping, unused, int(rows.size), design)
+    return Reading(candidate, ordered, resolved.mapping, unused, int(rows.size), design, used)
 
 
 def _build(
@@ -173,8 +176,8 @@ def _build(
     rows: NDArray[np.int64],
     problems: list[Problem],
     by: str | None,
-) -> Scores | None:
-    """Read and check the columns in use; None where nothing is left to build from."""
+) -> tuple[Scores, NDArray[np.int64]] | tuple[None, None]:
+    """Read and check the columns in use, with the rows that are; None where none is left."""
     columns = dict(resolved.mapping)
     parsed = parse_scores(table, columns["score"], rows, options.missing, options.strict)
     problems.extend(parsed.problems)
@@ -206,7 +209,7 @@ def _build(
                 "Check that the right column is the score, with --column score=COLUMN",
             )
         )
-        return None
+        return None, None
     used, score = rows[keep], parsed.score[keep]
     facets = []
     for name, column in labels.items():
@@ -231,7 +234,7 @@ def _build(
         problems.extend(check_duplicates(table, used, cells, unused))
     problems.extend(check_scale(table, columns["score"], used, score, options.scale))
     problems.extend(_check_scales(table, used, score, facets, unused))
-    return Scores(
+    scores = Scores(
         score=score,
         facets=tuple(facets),
         human_score=None if human is None else human[keep],
@@ -243,6 +246,7 @@ def _build(
         source=table.source,
         covariates=tuple((name, values[keep]) for name, values in covariates.items()),
     )
+    return scores, used
 
 
 def _check_scales(
