@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
     from bayesjudge.fitted import Fit, load
     from bayesjudge.fitting import fit
+    from bayesjudge.judge_panels import PanelAnalysis, panel_analysis
     from bayesjudge.scores import Scores, read_scores, scan, split_by
     from bayesjudge.simulation import simulate
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
@@ -27,11 +28,13 @@ _HOMES = {
     "Fit": "fitted",
     "ModelError": "errors",
     "ModelSpec": "spec",
+    "PanelAnalysis": "judge_panels",
     "Scores": "scores",
     "UsageError": "errors",
     "anova": "decomposing",
     "fit": "fitting",
     "load": "fitted",
+    "panel_analysis": "judge_panels",
     "read_model": "spec",
     "read_scores": "scores",
     "scan": "scores",
@@ -47,11 +50,13 @@ __all__ = [
     "Fit",
     "ModelError",
     "ModelSpec",
+    "PanelAnalysis",
     "Scores",
     "UsageError",
     "anova",
     "fit",
     "load",
+    "panel_analysis",
     "read_model",
     "read_scores",
     "scan",

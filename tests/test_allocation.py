@@ -163,7 +163,7 @@ BUDGETS = {"mt_bench": (5, 10, 25), "mindeval": (5, 10, 25)}
 @pytest.mark.parametrize("benchmark", ["mt_bench", "mindeval"])
 def test_subsamples_of_simulated_tables_have_the_predicted_variance(benchmark):
     figures, rng = published(benchmark), np.random.default_rng(80)
-    n, k = figures.n_scenarios, len(figures.judges)
+    n = figures.n_scenarios
     tables = simulated_scores(figures, rng)
     for at, backbone in enumerate(figures.backbones):
         predicted = pool_constants(tables[at])

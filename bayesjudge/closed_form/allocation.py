@@ -95,7 +95,7 @@ def strategy_variances(
     b = np.asarray(budget)
     if n < 1 or k < 1 or b.size == 0 or (b < 1).any():
         raise UsageError(
-            f"{n} scenarios, {k} judges, a budget of {budget} calls a scenario",
+            f"{n} scenarios, {k} judges, a budget of {b.tolist()} calls a scenario",
             remedy="Each is at least 1",
         )
     calls = n * b
@@ -261,7 +261,7 @@ def subsampled_means(
     for pool in pools:
         drawn = rng.integers(0, pool.size, size=(draws, repetitions), dtype=kind)
         total += pool[drawn].sum(axis=0)
-    return total / (pools.shape[0] * draws)
+    return np.asarray(total / (pools.shape[0] * draws))
 
 
 def _left_over(calls: NDArray[np.int64], k: int) -> Floats:
