@@ -34,6 +34,7 @@ LAYERS = {
     "fitting": 5,
     "fitted": 5,
     "decomposing": 5,
+    "panel_tables": 5,
     "judge_panels": 5,
     "judges": 6,
     "report": 7,

@@ -55,7 +55,8 @@ def complete_scores(scores: Scores) -> CompleteScores:
             "CyclicJudge's analysis knows scenarios, generations and judges; the table also has "
             + ", ".join(others),
             scores.source,
-            f"Take one of its levels at a time: --where {others[0]}=LABEL, or --by {others[0]}",
+            f"Take one of its levels at a time: --where {others[0]}=LABEL, or "
+            f"--by {others[0]} --ignore {others[0]}",
         )
     n_judges = scores.facet("judge").n_levels
     codes = scores.codes("backbone")

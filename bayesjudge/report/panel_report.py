@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bayesjudge.judge_panels import STRATEGIES, PanelAnalysis
+from bayesjudge.judge_panels import PanelAnalysis
+from bayesjudge.panel_tables import STRATEGIES
 from bayesjudge.report.files import Content
 from bayesjudge.report.results_folder import csv_text
 
@@ -109,10 +110,8 @@ def panel_csv(report: PanelReport) -> dict[str, Content]:
 def _designs(found: PanelAnalysis) -> pd.DataFrame:
     table = found.contributions
     shown = table.drop(columns=["n", "m", "k", "sd"])
-    numbers = [name for name in shown if name != "backbone"]
-    shown[numbers] = 1000 * shown[numbers]
-    designs = [
-        f"{n} x {m} x {k}" for n, m, k in zip(table["n"], table["m"], table["k"], strict=True)
-    ]
-    shown.insert(1, "n x m x k", designs)
+    for name in shown.columns.drop("backbone"):
+        shown[name] = 1000 * shown[name]
+    sizes = zip(table["n"], table["m"], table["k"], strict=True)
+    shown.insert(1, "n/m/k", [f"{n}/{m}/{k}" for n, m, k in sizes])
     return shown
