@@ -163,6 +163,8 @@ def test_one_scenario_one_judge_and_equal_scores():
     assert np.isnan(estimate_components(alone).residual)
     assert float(panel_means(alone).se) == pytest.approx(np.sqrt(float(alone.scenario) / 8))
     assert np.isnan(judge_test(alone.judge_mean, alone.pooled, 8, 0).f)
+    assert np.isnan(panel_means(alone, 4).se)
+    assert np.isnan(panel_means(one, 5).se)
     flat = panel_mean_squares(np.full((4, 2, 3), 0.1))
     assert [float(getattr(estimate_components(flat), t)) for t in TERMS] == [0, 0, 0, 0]
     assert np.isnan(judge_test(flat.judge_mean, flat.pooled, 8, 14).f)

@@ -239,6 +239,11 @@ def test_tables_that_the_paper_does_not_know(change, what, remedy):
     assert remedy in caught.value.remedy
 
 
+def test_a_population_of_judges_is_no_panel():
+    with pytest.raises(bj.DataError, match="draws from a population"):
+        bj.panel_analysis(bj.read_scores(frame(some()), random=("judge",)))
+
+
 @pytest.mark.parametrize(
     ("asked", "what"),
     [

@@ -39,8 +39,8 @@ def complete_scores(scores: Scores) -> CompleteScores:
     Raises
     ------
     DataError
-        Where the table has no scenarios or judges, has other facets, or has gaps; the message
-        names what takes such a table.
+        Where the table has no scenarios or judges, judges are a population, there are
+        other facets, or gaps; the message names what takes such a table.
     """
     for name in ("scenario", "judge"):
         if not scores.has(name):
@@ -57,6 +57,12 @@ def complete_scores(scores: Scores) -> CompleteScores:
             scores.source,
             f"Take one of its levels at a time: --where {others[0]}=LABEL, or "
             f"--by {others[0]} --ignore {others[0]}",
+        )
+    if scores.facet("judge").role == "random":
+        raise DataError(
+            "judges are said to be draws from a population, and CyclicJudge's are a panel",
+            "facet judge",
+            "Leave out --random judge; --panel-size says how many judges there are in all",
         )
     n_judges = scores.facet("judge").n_levels
     codes = scores.codes("backbone")

@@ -347,13 +347,18 @@ def panel_means(squares: PanelMeanSquares, panel_size: int | None = None) -> Mea
     MeanEstimates
         The variance is unbiased for equation 2: MS(scenario) / (nmK) and, where judges
         of the panel are missing, (1/K - 1/K_tot) times the excess of MS(judge). Degrees
-        of freedom are Satterthwaite's.
+        of freedom are Satterthwaite's. Nan for one scenario, and for one judge of
+        several.
     """
     n, m, k = squares.n, squares.m, squares.k
     size = checked_panel_size(panel_size, k)
-    error = squares.judge_scenario if n > 1 else squares.within
+    if n == 1 or (k == 1 and size > 1):
+        unknown = np.full(squares.mean.shape, math.nan)
+        return MeanEstimates(squares.mean, unknown, unknown)
     missing = (1 / k - 1 / size) / (n * m)
-    lines = np.stack(np.broadcast_arrays(squares.scenario, squares.judge, error), axis=-1)
+    lines = np.stack(
+        np.broadcast_arrays(squares.scenario, squares.judge, squares.judge_scenario), axis=-1
+    )
     df = np.array([n - 1.0, k - 1.0, (n - 1.0) * (k - 1.0)])
     weights = np.array([1 / (n * m * k), missing, -missing])
     # Judges who differ less than their error add nothing, rather than take away.
