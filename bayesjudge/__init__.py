@@ -12,6 +12,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayesjudge.closed_form.allocation import strategy_variances
+    from bayesjudge.closed_form.cyclic import panel_components
     from bayesjudge.decomposing import Anova, anova
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
     from bayesjudge.fitted import Fit, load
@@ -35,12 +37,14 @@ _HOMES = {
     "fit": "fitting",
     "load": "fitted",
     "panel_analysis": "judge_panels",
+    "panel_components": "closed_form.cyclic",
     "read_model": "spec",
     "read_scores": "scores",
     "scan": "scores",
     "shipped_models": "spec",
     "simulate": "simulation",
     "split_by": "scores",
+    "strategy_variances": "closed_form.allocation",
 }
 
 __all__ = [
@@ -57,12 +61,14 @@ __all__ = [
     "fit",
     "load",
     "panel_analysis",
+    "panel_components",
     "read_model",
     "read_scores",
     "scan",
     "shipped_models",
     "simulate",
     "split_by",
+    "strategy_variances",
 ]
 
 

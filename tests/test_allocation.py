@@ -16,7 +16,7 @@ from bayesjudge.closed_form.allocation import (
     strategy_variances,
     subsampled_means,
 )
-from bayesjudge.closed_form.cyclic import components, estimate_components, panel_mean_squares
+from bayesjudge.closed_form.cyclic import estimate_components, panel_components, panel_mean_squares
 from bayesjudge.examples.published import published, simulated_scores
 
 variances = st.floats(0, 9)
@@ -25,7 +25,7 @@ STRATEGIES = ("all_judges", "random_judge", "cyclic")
 
 @given(variances, variances, variances, variances, variances, st.integers(1, 9), st.integers(1, 6))
 def test_the_equations_and_their_differences(scenario, gen, judge, residual, crossed, k, turns):
-    parts = components(scenario, gen, judge, residual, crossed)
+    parts = panel_components(scenario, gen, judge, residual, crossed)
     n, budget = 7, turns * k
     v = strategy_variances(parts, n, budget, k)
     calls = n * budget
@@ -43,7 +43,7 @@ def test_the_equations_and_their_differences(scenario, gen, judge, residual, cro
 
 @given(variances, variances, variances, variances, st.integers(2, 6))
 def test_one_generation_a_scenario_is_best_unless_judges_turn_on_scenarios(s, g, e, x, k):
-    parts = components(s, g, 0.5, e, x)
+    parts = panel_components(s, g, 0.5, e, x)
     spread = scenario_coverage(parts, 120 * k, [1, k], k)
     assert spread[0] == pytest.approx((s + g + e + x) / (120 * k))
     assert spread[1] == pytest.approx((k * s + g + e) / (120 * k))
@@ -52,7 +52,7 @@ def test_one_generation_a_scenario_is_best_unless_judges_turn_on_scenarios(s, g,
 
 
 def test_coverage_of_scenarios():
-    parts = components(1.0, 0.2, 0.4, 0.6)
+    parts = panel_components(1.0, 0.2, 0.4, 0.6)
     found = scenario_coverage(parts, 60, [1, 2, 4, 7], 3, available=30)
     assert np.isnan(found[[0, 3]]).all()
     # Equation 35, and the offsets that are left when 60 calls are not whole turns: none.
@@ -64,6 +64,14 @@ def test_coverage_of_scenarios():
         scenario_coverage(parts, 60, 2, 3, finite=True)
     with pytest.raises(bj.UsageError, match="at least 1"):
         strategy_variances(parts, 10, [0, 5], 5)
+
+
+def test_published_components_can_be_typed_in():
+    # MT-Bench, llama (tables 2 and 3): a random judge beats all judges, taking turns both.
+    parts = bj.panel_components(0.882, 0.238, 0.5025, 1.130)
+    v = bj.strategy_variances(parts, n=80, budget=5, k=5)
+    found = [1000 * float(x) for x in (v.all_judges, v.random_judge, v.cyclic)]
+    assert found == pytest.approx([5.8, 4.67625, 3.42])
 
 
 def simulate_strategies(rng, reps, n, budget, panel, sds, crossed_sd):
@@ -95,7 +103,7 @@ def test_each_strategy_has_its_variance(n, budget):
     panel = np.array([-0.7, -0.1, 0.2, 0.6])
     sds = {"generation": 0.6, "residual": 0.8}
     found = simulate_strategies(rng, 20_000, n, budget, panel, sds, 0.5)
-    parts = components(0.0, 0.36, np.mean(panel**2), 0.64, 0.25)
+    parts = panel_components(0.0, 0.36, np.mean(panel**2), 0.64, 0.25)
     v = strategy_variances(parts, n, budget, 4)
     # 5 % is five standard errors of a variance from 20,000 tables.
     assert found["random"].var() == pytest.approx(float(v.random_judge), rel=0.05)
@@ -132,7 +140,7 @@ def test_pool_constants_tend_to_the_strategies():
     rng = np.random.default_rng(70)
     assert pool_constants(simulated_scores(published("mindeval"), rng)).cyclic.shape == (5,)
     wide = rng.normal(size=(40, 400, 3)) + rng.normal(size=(40, 400, 1)) + np.array([-1, 0, 1])
-    found, parts = pool_constants(wide), components(0.0, 1.0, 2 / 3, 1.0)
+    found, parts = pool_constants(wide), panel_components(0.0, 1.0, 2 / 3, 1.0)
     v = strategy_variances(parts, 40, 3, 3)
     for pool, variance in (
         (found.all_judges, v.all_judges),

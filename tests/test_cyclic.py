@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import bayesjudge as bj
 from bayesjudge.closed_form.cyclic import (
-    components,
     estimate_components,
     finite_correction,
     judge_test,
@@ -20,6 +19,7 @@ from bayesjudge.closed_form.cyclic import (
     mean_variance,
     means_by_judge,
     offset_error,
+    panel_components,
     panel_mean_squares,
     panel_means,
 )
@@ -176,7 +176,7 @@ def test_one_scenario_one_judge_and_equal_scores():
 
 
 def test_what_is_impossible_is_refused():
-    parts = components(1.0, 1.0, 1.0, 1.0)
+    parts = panel_components(1.0, 1.0, 1.0, 1.0)
     with pytest.raises(bj.UsageError, match="cannot hold 3 judges"):
         judge_variance(np.zeros(3), 1.0, 5, panel_size=2)
     with pytest.raises(bj.UsageError, match="n=0"):
@@ -184,11 +184,11 @@ def test_what_is_impossible_is_refused():
     with pytest.raises(bj.UsageError, match="out of a pool of 5"):
         mean_contributions(parts, 6, 1, 1, 1, scenario_pool=5)
     with pytest.raises(bj.UsageError, match="judge variance"):
-        components(1.0, 1.0, -1.0, 1.0)
+        panel_components(1.0, 1.0, -1.0, 1.0)
     with pytest.raises(bj.UsageError, match="scenario variance"):
-        components(np.nan, np.nan, 1.0, 1.0)
+        panel_components(np.nan, np.nan, 1.0, 1.0)
     with pytest.raises(bj.UsageError, match="generation variance"):
-        components(1.0, -1.0, 1.0, 1.0)
+        panel_components(1.0, -1.0, 1.0, 1.0)
 
 
 @given(st.integers(1, 9), st.integers(0, 9))
@@ -199,7 +199,7 @@ def test_the_correction_runs_from_one_to_none(k, more):
 
 
 def test_a_finite_pool_of_scenarios():
-    parts = components(1.0, 0.5, 0.3, 0.8, 0.2)
+    parts = panel_components(1.0, 0.5, 0.3, 0.8, 0.2)
     whole = mean_contributions(parts, 20, 2, 2, 5, scenario_pool=20)
     assert (whole.scenario, whole.judge_scenario) == (0, 0)
     part = mean_contributions(parts, 5, 2, 2, 5, scenario_pool=20)
@@ -240,7 +240,7 @@ def test_components_are_unbiased_where_the_panel_has_more_judges(k):
     literal = np.sum(squares.offset**2, axis=1) / 8 - squares.pooled / 36 * 7 / 8
     assert literal.mean() < 0.6 * truth
     # The error of the panel's mean is that of equation 2.
-    parts = components(SD["scenario"] ** 2, SD["generation"] ** 2, truth, SD["residual"] ** 2)
+    parts = panel_components(SD["scenario"] ** 2, SD["generation"] ** 2, truth, SD["residual"] ** 2)
     target = float(mean_variance(parts, 12, 3, k, 8))
     means = panel_means(squares, 8)
     # The cut at zero for judges who hardly differ lifts it a little with two of them.
@@ -283,7 +283,7 @@ def test_the_variance_of_the_mean_is_equation_2(n, m, k, size):
     panel = centred(*rng.normal(0, 0.5, size))
     chosen = np.argsort(rng.random((tables, size)), axis=1)[:, :k]
     x = draw(rng, tables, n, m, panel[chosen], SD)
-    parts = components(
+    parts = panel_components(
         SD["scenario"] ** 2, SD["generation"] ** 2, np.mean(panel**2), SD["residual"] ** 2
     )
     found = x.mean(axis=(1, 2, 3)).var()

@@ -13,12 +13,12 @@ import pytest
 
 from bayesjudge.closed_form.allocation import all_judges_beat_random, strategy_variances
 from bayesjudge.closed_form.cyclic import (
-    components,
     judge_offsets,
     judge_test,
     judge_variance,
     mean_contributions,
     mean_variance,
+    panel_components,
 )
 from bayesjudge.examples.published import BENCHMARKS, published
 
@@ -48,7 +48,7 @@ def printed(case):
     """Components of table 2, but the judge's with the four decimals of table 3."""
     row = TABLE2.loc[case]
     judge = TABLE3.loc[case]["judge"] / 1000
-    return components(row["scenario"], row["generation"], judge, row["residual"])
+    return panel_components(row["scenario"], row["generation"], judge, row["residual"])
 
 
 def design(case):
@@ -59,7 +59,7 @@ def design(case):
 @pytest.mark.parametrize("case", CASES)
 def test_1_contributions_at_the_default_operating_point(case):
     n, _, k = design(case)
-    parts = components(*TABLE2.loc[case][["scenario", "generation", "judge", "residual"]])
+    parts = panel_components(*TABLE2.loc[case][["scenario", "generation", "judge", "residual"]])
     found = mean_contributions(parts, n, 1, 1, panel_size=k)
     for name in ("scenario", "generation", "residual"):
         allowed = 0.5 / n + 0.005

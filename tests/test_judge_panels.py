@@ -13,7 +13,7 @@ import bayesjudge as bj
 from bayesjudge.cli.app import app
 from bayesjudge.closed_form.allocation import strategy_variances
 from bayesjudge.closed_form.complete import CompleteScores
-from bayesjudge.closed_form.cyclic import components, estimate_components, panel_mean_squares
+from bayesjudge.closed_form.cyclic import estimate_components, panel_components, panel_mean_squares
 from bayesjudge.examples.published import published
 from bayesjudge.panel_tables import self_preference_frame
 from bayesjudge.report.panel_report import PANEL_FILES
@@ -148,7 +148,7 @@ def test_strategies_of_a_table():
     assert rows["budget"].tolist() == [4, 8, 12] * 3
     parts = estimate_components(panel_mean_squares(x), judge_scenario=True).truncated
     v = strategy_variances(
-        components(*(getattr(parts, f)[0] for f in (
+        panel_components(*(getattr(parts, f)[0] for f in (
             "scenario", "generation", "judge", "residual", "judge_scenario"
         ))), 8, np.array([4, 8, 12]), 4,
     )  # fmt: skip

@@ -113,7 +113,7 @@ class MeanEstimates:
     df: Floats
 
 
-def components(
+def panel_components(
     scenario: ArrayLike,
     generation: ArrayLike,
     judge: ArrayLike,

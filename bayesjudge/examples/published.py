@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesjudge.closed_form.cyclic import PanelComponents, components, judge_offsets
+from bayesjudge.closed_form.cyclic import PanelComponents, judge_offsets, panel_components
 from bayesjudge.errors import UsageError
 
 type Floats = NDArray[np.float64]
@@ -73,7 +73,7 @@ def published(benchmark: str) -> Published:
         n_scenarios=found["scenarios"],
         n_generations=found["generations"],
         means=np.array([list(row.values()) for row in found["means"].values()]),
-        components=components(**parts),
+        components=panel_components(**parts),
     )
 
 
