@@ -23,6 +23,7 @@ from bayesjudge.closed_form.cyclic import (
     panel_mean_squares,
     panel_means,
 )
+from bayesjudge.closed_form.intervals import t_interval
 
 TERMS = ("scenario", "generation", "judge", "residual")
 
@@ -310,3 +311,21 @@ def test_a_cyclic_part_of_a_complete_table_misses_its_mean_by_the_residuals_only
         SD["scenario"] ** 2 / n + (SD["generation"] ** 2 + SD["residual"] ** 2) / (n * m)
     )
     assert part.mean(axis=(1, 2)).std() == pytest.approx(about, rel=0.05)
+
+
+def test_intervals_of_whole_turns_cover_the_panels_mean_and_those_of_one_judge_do_not():
+    rng = np.random.default_rng(51)
+    tables, n, m, k = 1000, 12, 4, 4
+    offsets = centred(-1.0, 0.2, 0.5, 0.3)
+    x = draw(rng, tables, n, m, offsets, SD)
+    judge = (rng.integers(0, k, (tables, n, 1)) + np.arange(m)) % k
+    turn = np.take_along_axis(x, judge[..., None], axis=3)
+    one = np.take_along_axis(x, rng.integers(0, k, (tables, 1, 1, 1)), axis=3)
+    covered = []
+    for scores in (turn, one):
+        found = means_by_judge(scores)
+        lower, upper = t_interval(found.estimate, found.se, n - 1, 0.95)
+        covered.append(np.mean((lower <= 0) & (upper >= 0)))
+    # Binomial standard error 0.007.
+    assert 0.93 < covered[0] < 0.97
+    assert covered[1] < 0.75
