@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayesjudge.closed_form.allocation import strategy_variances
-    from bayesjudge.closed_form.cyclic import panel_components
+    from bayesjudge.closed_form.panel_variance import panel_components
     from bayesjudge.decomposing import Anova, anova
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
     from bayesjudge.fitted import Fit, load
@@ -37,7 +37,7 @@ _HOMES = {
     "fit": "fitting",
     "load": "fitted",
     "panel_analysis": "judge_panels",
-    "panel_components": "closed_form.cyclic",
+    "panel_components": "closed_form.panel_variance",
     "read_model": "spec",
     "read_scores": "scores",
     "scan": "scores",

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bayesjudge.closed_form.complete import CompleteScores, complete_scores
-from bayesjudge.closed_form.cyclic import (
-    checked_panel_size,
-    estimate_components,
-    panel_mean_squares,
-    panel_means,
-)
+from bayesjudge.closed_form.cyclic import estimate_components, panel_mean_squares, panel_means
+from bayesjudge.closed_form.panel_variance import checked_panel_size
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.panel_tables import (
     PanelQuestion,

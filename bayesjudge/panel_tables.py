@@ -18,14 +18,16 @@ from bayesjudge.closed_form.allocation import (
 from bayesjudge.closed_form.complete import CompleteScores
 from bayesjudge.closed_form.cyclic import (
     MeanEstimates,
-    PanelComponents,
     PanelMeanSquares,
-    mean_contributions,
-    mean_variance,
     means_by_judge,
     offset_error,
 )
 from bayesjudge.closed_form.intervals import t_interval
+from bayesjudge.closed_form.panel_variance import (
+    PanelComponents,
+    mean_contributions,
+    mean_variance,
+)
 from bayesjudge.scores.table import Scores
 
 if TYPE_CHECKING:

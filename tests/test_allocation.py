@@ -16,7 +16,8 @@ from bayesjudge.closed_form.allocation import (
     strategy_variances,
     subsampled_means,
 )
-from bayesjudge.closed_form.cyclic import estimate_components, panel_components, panel_mean_squares
+from bayesjudge.closed_form.cyclic import estimate_components, panel_mean_squares
+from bayesjudge.closed_form.panel_variance import panel_components
 from bayesjudge.examples.published import published, simulated_scores
 
 variances = st.floats(0, 9)

@@ -12,18 +12,20 @@ from hypothesis import strategies as st
 import bayesjudge as bj
 from bayesjudge.closed_form.cyclic import (
     estimate_components,
-    finite_correction,
     judge_test,
     judge_variance,
-    mean_contributions,
-    mean_variance,
     means_by_judge,
     offset_error,
-    panel_components,
     panel_mean_squares,
     panel_means,
 )
 from bayesjudge.closed_form.intervals import t_interval
+from bayesjudge.closed_form.panel_variance import (
+    finite_correction,
+    mean_contributions,
+    mean_variance,
+    panel_components,
+)
 
 TERMS = ("scenario", "generation", "judge", "residual")
 

@@ -12,10 +12,8 @@ import pandas as pd
 import pytest
 
 from bayesjudge.closed_form.allocation import all_judges_beat_random, strategy_variances
-from bayesjudge.closed_form.cyclic import (
-    judge_offsets,
-    judge_test,
-    judge_variance,
+from bayesjudge.closed_form.cyclic import judge_offsets, judge_test, judge_variance
+from bayesjudge.closed_form.panel_variance import (
     mean_contributions,
     mean_variance,
     panel_components,

@@ -13,7 +13,8 @@ import bayesjudge as bj
 from bayesjudge.cli.app import app
 from bayesjudge.closed_form.allocation import strategy_variances
 from bayesjudge.closed_form.complete import CompleteScores
-from bayesjudge.closed_form.cyclic import estimate_components, panel_components, panel_mean_squares
+from bayesjudge.closed_form.cyclic import estimate_components, panel_mean_squares
+from bayesjudge.closed_form.panel_variance import panel_components
 from bayesjudge.examples.published import published
 from bayesjudge.panel_tables import self_preference_frame
 from bayesjudge.report.panel_report import PANEL_FILES

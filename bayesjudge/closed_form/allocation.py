@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bayesjudge.closed_form.cyclic import PanelComponents
+from bayesjudge.closed_form.panel_variance import PanelComponents
 from bayesjudge.errors import DataError, UsageError
 
 type Floats = NDArray[np.float64]

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesjudge.closed_form.cyclic import PanelComponents, judge_offsets, panel_components
+from bayesjudge.closed_form.cyclic import judge_offsets
+from bayesjudge.closed_form.panel_variance import PanelComponents, panel_components
 from bayesjudge.errors import UsageError
 
 type Floats = NDArray[np.float64]
