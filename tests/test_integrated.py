@@ -14,8 +14,11 @@ from scipy import stats
 import bayesjudge as bj
 from bayesjudge.engines import exact
 from bayesjudge.engines.balanced import balanced_model
+from bayesjudge.engines.block_draws import _parts
 from bayesjudge.engines.blocks import blocks_model
 from bayesjudge.engines.cells import (
+    CommonAndOwn,
+    Coordinates,
     coordinates_of_level,
     downdate,
     eliminate,
@@ -246,8 +249,8 @@ def test_fewer_coordinates_leave_the_same(n_cells, common, own, seed):
     basis = np.hstack([np.ones((n_cells, 1)), np.eye(n_cells)])
     alike = np.full((1, 1), own)
     sd = [np.full((1, 1), common), *([alike] * n_cells)]
-    every = coordinates_of_level(basis, sd, parts=True)
-    fewer = coordinates_of_level(basis, sd, parts=False)
+    every = Coordinates(basis, sd)
+    fewer = coordinates_of_level(basis, sd)
     assert (every.size, fewer.size) == (n_cells + 1, n_cells)
     found = [eliminate(matrix, vector, one) for one in (every, fewer)]
     one, other = (log_density_of(f)[0] for f in found)
@@ -259,6 +262,22 @@ def test_fewer_coordinates_leave_the_same(n_cells, common, own, seed):
             np.ravel(np.concatenate([np.ravel(r) for r in right])),
             atol=1e-7 * (1 + np.abs(known).max()),
         )
+
+
+@pytest.mark.parametrize(("common", "own"), [(2.0, 0.5), (0.0, 1.0), (1.0, 0.0), (0.0, 0.0)])
+def test_fewer_coordinates_give_every_part(common, own):
+    """Of unit coordinates that no score informs each part has its prior, by itself."""
+    rng = np.random.default_rng(1)
+    n, n_cells = 100_000, 3
+    basis = np.hstack([np.ones((n_cells, 1)), np.eye(n_cells)])
+    alike = np.full((n, 1), own)
+    fewer = coordinates_of_level(basis, [np.full((n, 1), common), *([alike] * n_cells)])
+    assert isinstance(fewer, CommonAndOwn)
+    parts = _parts(rng, list(rng.standard_normal((n_cells, n, 1))), fewer)[:, 0]
+    expected = np.diag([common**2, *([own**2] * n_cells)])
+    # Five standard errors of a covariance of n draws.
+    allowed = 5 * np.sqrt(2 / n) * max(common, own, 1e-9) ** 2
+    np.testing.assert_allclose(np.cov(parts.T), expected, atol=allowed)
 
 
 def test_single_precision_is_refused_where_it_does_not_do():

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesjudge.engines.block_levels import level_of, scales_by_block, solve
-from bayesjudge.engines.cells import Cells, Grid, Local
+from bayesjudge.engines.block_levels import (
+    Solved,
+    coordinates_of_inner,
+    coordinates_of_outer,
+    level_of,
+    solve,
+)
+from bayesjudge.engines.cells import Cells, CommonAndOwn, Coordinates, Eliminated, Grid, Local
 from bayesjudge.engines.effects import INTERCEPT
 
 type Floats = NDArray[np.float64]
+type Ints = NDArray[np.int64]
 
 
 def draw_effects(
@@ -26,13 +35,16 @@ def draw_effects(
     rngs : list of numpy.random.Generator
         One each for dense, scenario and block coordinates.
     sd, noise : (m, n_sd), (m, V)
+        Rows that are alike are solved once where they follow one another.
     cells : Cells
     names : set of str
         Which variables to return.
     """
     m = len(sd)
     wanted = {t.term.variable for t in cells.inner} & names
-    found = solve(sd, noise, cells, inner_parts=bool(wanted), outer_parts=True)
+    new = np.ones(m, bool)
+    new[1:] = (sd[1:] != sd[:-1]).any(axis=1) | (noise[1:] != noise[:-1]).any(axis=1)
+    found = _repeated(solve(sd[new], noise[new], cells), np.cumsum(new) - 1, bool(wanted))
     unit = found.rhs + rngs[0].standard_normal(found.rhs.shape)
     upper = found.factor.swapaxes(1, 2)
     dense = np.linalg.solve(upper, unit[..., None])[..., 0] * found.dense_sd
@@ -52,8 +64,8 @@ def draw_effects(
         left = (
             np.stack(found.outer.rhs, axis=2) - (found.across @ mean.reshape(m, 1, -1, 1))[..., 0]
         )
-        own = scales_by_block(sd, outer.sd_index[:1])
-        values = _back(rngs[1], found.outer.factor, np.moveaxis(left, 2, 0), own)
+        draws = _back(rngs[1], found.outer.factor, np.moveaxis(left, 2, 0))
+        values = _parts(rngs[1], draws, coordinates_of_outer(outer, sd))
         _name(effects, values, cells.outer, cells, names)
         by_cell = by_cell + (values @ outer.basis.T)[:, cells.scenario]
     if inner is not None and found.inner is not None and wanted:
@@ -61,15 +73,38 @@ def draw_effects(
         for a, row in enumerate(found.inner.gain):
             for c, entry in enumerate(row):
                 left[a] -= entry * by_cell[:, :, c]
-        index = inner.sd_index[cells.backbone]
-        own = scales_by_block(sd, index)
-        values = _back(rngs[2], found.inner.factor, left, own)
+        draws = _back(rngs[2], found.inner.factor, left)
+        values = _parts(rngs[2], draws, coordinates_of_inner(inner, sd, cells))
         _name(effects, values, cells.inner, cells, names, rngs[2], sd)
     return effects
 
 
-def _back(rng: np.random.Generator, factor: Grid, left: Floats, sd: list[Floats]) -> Floats:
-    """Return draws of coordinates (m, K, q): inverse transposed factor times left plus noise."""
+def _repeated(found: Solved, row: Ints, with_inner: bool) -> Solved:
+    """Return what was solved at each distinct row at all rows, the inner level where wanted."""
+    if row.size == len(found.factor):
+        return found
+
+    def grid(entries: Grid) -> Grid:
+        return [[entry[row] for entry in line] for line in entries]
+
+    def level(one: Eliminated | None) -> Eliminated | None:
+        if one is None:
+            return None
+        return Eliminated(grid(one.factor), grid(one.gain), [part[row] for part in one.rhs])
+
+    return replace(
+        found,
+        inner=level(found.inner) if with_inner else None,
+        outer=level(found.outer),
+        across=None if found.across is None else found.across[row],
+        factor=found.factor[row],
+        rhs=found.rhs[row],
+        dense_sd=found.dense_sd[row],
+    )
+
+
+def _back(rng: np.random.Generator, factor: Grid, left: Floats) -> list[Floats]:
+    """Return q draws (m, K) of unit coordinates: inverse transposed factor times left + noise."""
     left = left + rng.standard_normal(left.shape)
     q = len(factor)
     out: list[Floats] = [left[0]] * q
@@ -78,7 +113,24 @@ def _back(rng: np.random.Generator, factor: Grid, left: Floats, sd: list[Floats]
         for k in range(a + 1, q):
             value = value - factor[k][a] * out[k]
         out[a] = value / factor[a][a]
-    return np.stack([value * sd[a] for a, value in enumerate(out)], axis=2)
+    return out
+
+
+def _parts(
+    rng: np.random.Generator, draws: list[Floats], coordinates: Coordinates | CommonAndOwn
+) -> Floats:
+    """Return the effects of every term's coordinates, (m, K, q), from draws of unit ones."""
+    if isinstance(coordinates, Coordinates):
+        return np.stack([draw * sd for draw, sd in zip(draws, coordinates.sd, strict=True)], axis=2)
+    own, common_sd = coordinates.own, coordinates.common_sd
+    total = draws[0] + draws[1]
+    for draw in draws[2:]:
+        total = total + draw
+    # Given the sum of the two in each cell the common part is normal.
+    whole_sd = np.maximum(own + coordinates.size * coordinates.common, np.finfo(float).tiny)
+    common = common_sd / whole_sd * (common_sd * total + own * rng.standard_normal(total.shape))
+    shared = coordinates.common * total - common
+    return np.stack([common, *(draw * own + shared for draw in draws)], axis=2)
 
 
 def _name(

@@ -65,29 +65,19 @@ def level_of(terms: tuple[Local, ...]) -> Level | None:
     return Level(np.hstack([t.basis for t in terms]), np.hstack([t.sd_index for t in terms]))
 
 
-def solve(
-    sd: Floats,
-    noise: Floats,
-    cells: Cells,
-    inner_parts: bool = False,
-    outer_parts: bool = False,
-) -> Solved:
+def solve(sd: Floats, noise: Floats, cells: Cells) -> Solved:
     """Eliminate level by level: generations, blocks, scenarios, the dense rest.
 
     Parameters
     ----------
     sd : (m, n_sd), noise : (m, V)
-    inner_parts, outer_parts : bool
-        Whether effects of the level will be drawn: each term then has coordinates
-        of its own.
     """
     m = len(sd)
     matrix, vector, log_density = information(sd**2, noise, cells)
     inner, outer, across = level_of(cells.inner), level_of(cells.outer), None
     first: Eliminated | None = None
     if inner is not None:
-        index = inner.sd_index[cells.backbone]
-        within = coordinates_of_level(inner.basis, scales_by_block(sd, index), inner_parts)
+        within = coordinates_of_inner(inner, sd, cells)
         first = eliminate(matrix, vector, within)
         log_density = log_density + log_density_of(first)
         matrix, vector = downdate(matrix, vector, first)
@@ -95,12 +85,10 @@ def solve(
     total, right = _cells_of_backbones(matrix, vector, cells, m)
     second: Eliminated | None = None
     if outer is not None:
-        above = coordinates_of_level(
-            outer.basis, scales_by_block(sd, outer.sd_index[:1]), outer_parts
-        )
+        above = coordinates_of_outer(outer, sd)
         summed = [[np.add.reduceat(e, cells.first, axis=1) for e in row] for row in matrix]
         right_summed = [np.add.reduceat(e, cells.first, axis=1) for e in vector]
-        second = eliminate(summed, right_summed, above)
+        second = eliminate(summed, right_summed, above, with_gain=False)
         log_density = log_density + log_density_of(second)
         across = _across(matrix, second, above, cells, m)
         flat = across.reshape(m, -1, size)
@@ -115,6 +103,17 @@ def solve(
     log_density = log_density + 0.5 * np.einsum("mp,mp->m", rhs, rhs) - log_det
     log_density = log_density - 0.5 * cells.rows.sum() * np.log(2 * np.pi)
     return Solved(log_density, first, second, across, factor, rhs, dense_sd)
+
+
+def coordinates_of_inner(inner: Level, sd: Floats, cells: Cells) -> Coordinates | CommonAndOwn:
+    """Return the coordinates within blocks at m sets of scales."""
+    index = inner.sd_index[cells.backbone]
+    return coordinates_of_level(inner.basis, scales_by_block(sd, index))
+
+
+def coordinates_of_outer(outer: Level, sd: Floats) -> Coordinates | CommonAndOwn:
+    """Return the coordinates within scenarios at m sets of scales."""
+    return coordinates_of_level(outer.basis, scales_by_block(sd, outer.sd_index[:1]))
 
 
 def scales_by_block(sd: Floats, index: NDArray[np.int64]) -> list[Floats]:
@@ -164,7 +163,7 @@ def _across(
     whole = cells.backbone.size == shape[1] * shape[2]
     factor = [[entry[:, cells.scenario] for entry in row] for row in found.factor]
     inverse = [1.0 / row[-1] for row in factor]
-    scratch = np.empty((m, cells.backbone.size))
+    scratch = np.empty_like(matrix[0][0])
     for c in range(n_cells):
         solved: list[Floats] = []
         entries = [matrix[max(i, c)][min(i, c)] for i in range(n_cells)]

@@ -25,7 +25,7 @@ _COSTLY = 6000
 
 # Blocks times sets of scales handled at once: more would leave the cache, and
 # with less two threads wait for one another between array operations.
-_AT_ONCE, _DRAWN_AT_ONCE = 18_000, 12_000
+_AT_ONCE = 18_000
 
 # The largest block from which glibc learns.
 _LARGE_BLOCK = 32_000_000
@@ -97,15 +97,19 @@ class BlocksModel(Integrated):
         return self._draw(sd, noise, seed, {t.variable for t in self.resolved.terms} - set(kept))
 
     def _draw(self, sd: Floats, noise: Floats, seed: int, names: set[str]) -> dict[str, Floats]:
-        step = max(1, _DRAWN_AT_ONCE // self.cells.backbone.size)
+        step = max(1, _AT_ONCE // self.cells.backbone.size)
+        # Resampled draws recur: side by side they are solved once.
+        order = np.lexsort(np.hstack([sd, noise]).T)
 
         def part(i: int) -> dict[str, Floats]:
             # A stream for each part and level: what is drawn of one moves no other.
             rngs = [np.random.default_rng([seed, level, i]) for level in (11, 12, 13)]
-            return draw_effects(rngs, sd[i : i + step], noise[i : i + step], self.cells, names)
+            rows = order[i : i + step]
+            return draw_effects(rngs, sd[rows], noise[rows], self.cells, names)
 
         parts = list(self._pool.map(part, range(0, len(sd), step)))
-        return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+        back = np.argsort(order)
+        return {name: np.concatenate([p[name] for p in parts])[back] for name in parts[0]}
 
 
 def blocks_model(resolved: Resolved) -> BlocksModel | None:

@@ -12,6 +12,7 @@ and many sets of scales at once: the matrices are too small for libraries.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -126,17 +127,45 @@ class Cells:
         """Number of backbones, A."""
         return int(self.rows.size)
 
-    @property
+    @cached_property
+    def entries_of_backbones(self) -> tuple[tuple[slice | Ints, Floats], ...]:
+        """Return each backbone's blocks, and what its weights multiply, (1 + R, entries * blocks).
+
+        Entries are the lower triangle of H, then h; weights the precision of a
+        score, then what each size of generation takes off.
+        """
+        lower = np.tril_indices(self.n_cells)
+        n_pairs = lower[0].size
+        shape = (self.sizes.size + 1, n_pairs + self.n_cells, self.backbone.size)
+        known = np.zeros(shape, self.count.dtype)
+        known[0, np.flatnonzero(lower[0] == lower[1])] = self.count
+        known[0, n_pairs:] = self.total
+        known[1:, :n_pairs] = self.pairs[:, *lower]
+        known[1:, n_pairs:] = self.sums
+        out: list[tuple[slice | Ints, Floats]] = []
+        for a in range(self.n_backbones):
+            blocks = np.flatnonzero(self.backbone == a)
+            out.append((_evenly(blocks), known[:, :, blocks].reshape(len(known), -1)))
+        return tuple(out)
+
+    @cached_property
     def dense_design(self) -> Floats:
         """Effect of each dense coordinate on the cells of all backbones, (A * C, p)."""
         return np.concatenate([d.design for d in self.dense], axis=2).reshape(
             self.n_backbones * self.n_cells, -1
         )
 
-    @property
+    @cached_property
     def dense_index(self) -> Ints:
         """Entry of the vector of scales of each dense coordinate, (p,)."""
         return np.concatenate([d.sd_index for d in self.dense])
+
+
+def _evenly(index: Ints) -> slice | Ints:
+    """Return the slice that an ascending index is, which is quicker to write to, or itself."""
+    if index.size < 2 or (np.diff(index) != index[1] - index[0]).any():
+        return index
+    return slice(int(index[0]), int(index[-1]) + 1, int(index[1] - index[0]))
 
 
 def single_precision(cells: Cells) -> Cells:
@@ -201,28 +230,26 @@ def information(sd2: Floats, noise: Floats, cells: Cells) -> tuple[Grid, list[Fl
     leaf = sd2[:, cells.leaf_index] if cells.sizes.size else np.zeros_like(variance)
     stretch = 1.0 + cells.sizes * (leaf * precision)[..., None]
     shrink = (leaf * precision**2)[..., None] / stretch
-    of_block = precision[:, cells.backbone]
-    shrink_of_block = [shrink[:, cells.backbone, r] for r in range(cells.sizes.size)]
-    h_matrix: Grid = []
-    h_vector: list[Floats] = []
-    scratch = np.empty_like(of_block)
-    for i in range(cells.n_cells):
-        row = []
-        for j in range(i + 1):
-            value = of_block * cells.count[i] if i == j else np.zeros_like(of_block)
-            for r, c in enumerate(shrink_of_block):
-                subtract_product(value, c, cells.pairs[r, i, j], scratch)
-            row.append(value)
-        h_matrix.append(row)
-        vector = of_block * cells.total[i]
-        for r, c in enumerate(shrink_of_block):
-            subtract_product(vector, c, cells.sums[r, i], scratch)
-        h_vector.append(vector)
+    h_matrix, h_vector = _known_by_blocks(precision, shrink, cells)
     log_det = np.log(variance) @ cells.rows
     log_det = log_det + np.einsum("nar,ar->n", np.log(stretch), cells.generations)
     quadratic = precision @ cells.squares
     quadratic = quadratic - np.einsum("nar,ar->n", shrink, cells.generation_squares)
     return h_matrix, h_vector, -0.5 * (log_det + quadratic)
+
+
+def _known_by_blocks(precision: Floats, shrink: Floats, cells: Cells) -> tuple[Grid, list[Floats]]:
+    """Return H and h of each block: one matrix product a backbone, which shares its weights."""
+    n, n_cells = len(precision), cells.n_cells
+    n_entries = n_cells * (n_cells + 1) // 2 + n_cells
+    weight = np.concatenate([precision[..., None], -shrink], axis=2)
+    whole = np.empty((n_entries, n, cells.backbone.size), cells.count.dtype)
+    for a, (where, entries) in enumerate(cells.entries_of_backbones):
+        product = (weight[:, a] @ entries).reshape(n, n_entries, -1)
+        whole[:, :, where] = product.swapaxes(0, 1)
+    entry = iter(whole)
+    h_matrix = [[next(entry) for _ in range(i + 1)] for i in range(n_cells)]
+    return h_matrix, list(entry)
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,11 +289,14 @@ class CommonAndOwn:
         C.
     own, common : arrays
         s, and r = (sqrt(s^2 + C t^2) - s) / C.
+    common_sd : array
+        t.
     """
 
     size: int
     own: Floats
     common: Floats
+    common_sd: Floats
 
     def times(self, entries: list[Floats], first: int) -> list[Floats]:
         """Return the first rows of F' times C arrays."""
@@ -282,28 +312,29 @@ class CommonAndOwn:
         return out
 
 
-def coordinates_of_level(
-    basis: Floats, sd: list[Floats], parts: bool
-) -> Coordinates | CommonAndOwn:
-    """Return the coordinates of a level, the fewest that do.
-
-    Parameters
-    ----------
-    parts : bool
-        Whether every term's own part will be asked for.
-    """
+def coordinates_of_level(basis: Floats, sd: list[Floats]) -> Coordinates | CommonAndOwn:
+    """Return the coordinates of a level, the fewest that do."""
     c = basis.shape[0]
     alike = basis.shape[1] == c + 1 > 2 and all(part is sd[1] for part in sd[2:])
-    if parts or not alike or (basis[:, 0] != 1).any() or (basis[:, 1:] != np.eye(c)).any():
+    if not alike or (basis[:, 0] != 1).any() or (basis[:, 1:] != np.eye(c)).any():
         return Coordinates(basis, sd)
     own = np.abs(sd[1])
-    return CommonAndOwn(c, own, (np.sqrt(own**2 + c * sd[0] ** 2) - own) / c)
+    return CommonAndOwn(c, own, (np.sqrt(own**2 + c * sd[0] ** 2) - own) / c, np.abs(sd[0]))
 
 
 def eliminate(
-    h_matrix: Grid, h_vector: list[Floats], coordinates: Coordinates | CommonAndOwn
+    h_matrix: Grid,
+    h_vector: list[Floats],
+    coordinates: Coordinates | CommonAndOwn,
+    with_gain: bool = True,
 ) -> Eliminated:
-    """Eliminate coordinates with unit prior variance."""
+    """Eliminate coordinates with unit prior variance.
+
+    Parameters
+    ----------
+    with_gain : bool
+        Whether the gain is wanted: it is left empty otherwise.
+    """
     n_cells, q = len(h_vector), coordinates.size
     scratch = np.empty_like(h_vector[0])
     columns = [
@@ -334,6 +365,8 @@ def eliminate(
             subtract_product(vector, row[k], rhs[k], scratch)
         vector *= inverse[a]
         rhs.append(vector)
+    if not with_gain:
+        return Eliminated(factor, [], rhs)
     for a in range(q):
         for c in range(n_cells):
             for k in range(a):
