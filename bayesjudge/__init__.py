@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayesjudge.calibration.calibrating import Calibration, calibrate
+    from bayesjudge.closed_form.allocation import strategy_variances
+    from bayesjudge.closed_form.panel_variance import panel_components
     from bayesjudge.decomposing import Anova, anova
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
     from bayesjudge.fitted import Fit, load
     from bayesjudge.fitting import fit
+    from bayesjudge.judge_panels import PanelAnalysis, panel_analysis
     from bayesjudge.scores import Scores, read_scores, scan, split_by
     from bayesjudge.simulation import simulate
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
@@ -29,18 +32,22 @@ _HOMES = {
     "Fit": "fitted",
     "ModelError": "errors",
     "ModelSpec": "spec",
+    "PanelAnalysis": "judge_panels",
     "Scores": "scores",
     "UsageError": "errors",
     "anova": "decomposing",
     "calibrate": "calibration.calibrating",
     "fit": "fitting",
     "load": "fitted",
+    "panel_analysis": "judge_panels",
+    "panel_components": "closed_form.panel_variance",
     "read_model": "spec",
     "read_scores": "scores",
     "scan": "scores",
     "shipped_models": "spec",
     "simulate": "simulation",
     "split_by": "scores",
+    "strategy_variances": "closed_form.allocation",
 }
 
 __all__ = [
@@ -51,18 +58,22 @@ __all__ = [
     "Fit",
     "ModelError",
     "ModelSpec",
+    "PanelAnalysis",
     "Scores",
     "UsageError",
     "anova",
     "calibrate",
     "fit",
     "load",
+    "panel_analysis",
+    "panel_components",
     "read_model",
     "read_scores",
     "scan",
     "shipped_models",
     "simulate",
     "split_by",
+    "strategy_variances",
 ]
 
 

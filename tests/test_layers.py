@@ -35,6 +35,8 @@ LAYERS = {
     "fitted": 5,
     "decomposing": 5,
     "calibration": 5,
+    "panel_tables": 5,
+    "judge_panels": 5,
     "judges": 6,
     "report": 7,
     "cli": 8,

@@ -61,7 +61,8 @@ def test_a_wheel_finds_them(tmp_path):
         held = archive.namelist()
         archive.extractall(tmp_path / "unpacked")
     assert {f"bayesjudge/models/{name}.toml" for name in NAMES} <= set(held)
-    assert "bayesjudge/examples/mt_bench.toml" in held
+    examples = {f"bayesjudge/examples/{name}.toml" for name in ("mt_bench", "mindeval")}
+    assert examples <= set(held)
     assert not [name for name in held if name.startswith(("models/", "tests/"))]
     found = ask(tmp_path / "unpacked")
     assert found == (tmp_path / "unpacked" / "bayesjudge" / "models", NAMES)

@@ -20,6 +20,9 @@ app = typer.Typer(
 )
 
 
+_PANEL = "The panel of judges"
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         from bayesjudge.version import version
@@ -183,6 +186,60 @@ def anova(
     ci_prob: Annotated[
         float, typer.Option("--ci-prob", help="Probability of the intervals.")
     ] = 0.95,
+    own: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--self",
+            metavar="JUDGE=BACKBONE",
+            help="A judge's own backbone (those of its name).",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    panel_size: Annotated[
+        int | None,
+        typer.Option(
+            "--panel-size",
+            metavar="K",
+            help="Judges in the whole panel (those of the table).",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    design: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--design",
+            metavar="n=N,m=M,k=K",
+            help="Variance of a mean with K judges on each of M generations of N scenarios.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    strategies: Annotated[
+        bool,
+        typer.Option(
+            "--strategies",
+            help="All judges, a random one, or taking turns: their variances.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = False,
+    budget: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--budget",
+            metavar="B",
+            help="Judge calls a scenario (whole turns of the panel).",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    subsamples: Annotated[
+        int | None,
+        typer.Option(
+            "--subsamples",
+            metavar="R",
+            help="Lay R subsamples of the table on what is predicted (none).",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    seed: o.Seed = None,
     json: o.Json = False,
     out: Annotated[
         str | None, typer.Option("--out", metavar="DIR", help="A folder for tables and report.")
@@ -192,6 +249,7 @@ def anova(
     """Decompose the variance of a balanced table, in closed form."""
     with answering():
         from bayesjudge.cli.decomposition import run_anova
+        from bayesjudge.cli.panels import PanelOptions
 
         reading = o.ReadingOptions(
             column,
@@ -205,7 +263,8 @@ def anova(
             strict,
             replicates,
         )
-        run_anova(source, reading, by, model, ci_prob, o.OutputOptions(json, out, quiet))
+        panel = PanelOptions(own, panel_size, design, strategies, budget, subsamples, seed)
+        run_anova(source, reading, by, model, ci_prob, panel, o.OutputOptions(json, out, quiet))
 
 
 @app.command()

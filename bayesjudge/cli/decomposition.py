@@ -15,10 +15,12 @@ from bayesjudge.cli.messages import (
     working,
 )
 from bayesjudge.cli.options import OutputOptions, ReadingOptions, arguments_of, command_line
+from bayesjudge.cli.panels import PanelOptions
 from bayesjudge.decomposing import Anova, anova
 from bayesjudge.errors import BayesjudgeError, DataError
 from bayesjudge.ranking import check_probability
 from bayesjudge.report.files import Content, checked_folder
+from bayesjudge.report.panel_report import PanelReport
 from bayesjudge.report.results_folder import INDEX_FILES, folder_name, index_files
 from bayesjudge.report.sentences import reading_sentences
 from bayesjudge.report.variance_report import (
@@ -44,6 +46,7 @@ class Job:
 
     spec: ModelSpec
     ci_prob: float
+    panel: PanelOptions
     output: OutputOptions
     command: str
 
@@ -64,13 +67,15 @@ def run_anova(
     by: str | None,
     model: str,
     ci_prob: float,
+    panel: PanelOptions,
     output: OutputOptions,
 ) -> None:
     """Decompose the variance of a table, or of each part of it."""
     check_probability(ci_prob, "ci_prob")
-    asked = arguments_of({"by": by, "model": model, "ci_prob": ci_prob})
+    panel.check()
+    asked = [*arguments_of({"by": by, "model": model, "ci_prob": ci_prob}), *panel.arguments()]
     command = command_line("anova", *reading.arguments(), *asked, "--", source)
-    job = Job(read_model(model), ci_prob, output, command)
+    job = Job(read_model(model), ci_prob, panel, output, command)
     if by is None:
         _run_table(source, reading.keywords(), job)
     else:
@@ -83,15 +88,15 @@ def _run_table(source: str, keywords: Mapping[str, Any], job: Job) -> None:
         reading = scan(source, **keywords)
     say_notes(reading_sentences(reading.mapping, reading.unused_columns), job.quiet)
     say_problems([p for p in reading.problems if p.severity != "error"], job.quiet)
-    found = _decompose(reading, source, job, None)
+    found, panel = _decompose(reading, source, job, None)
     extra = _extra(reading)
     if folder is not None:
-        folder.write(anova_files(found, job.command, extra))
+        folder.write(anova_files(found, panel, job.command, extra))
         say_notes([f"results written to {folder.path}"], job.quiet)
     if job.output.json:
-        print_json(anova_object(found, extra))
+        print_json(anova_object(found, panel, extra))
     else:
-        print_tables(*_tables(found))
+        print_tables(*_tables(found, panel))
 
 
 def _run_groups(readings: Mapping[str, Reading], by: str, source: str, job: Job) -> None:
@@ -111,7 +116,7 @@ def _run_groups(readings: Mapping[str, Reading], by: str, source: str, job: Job)
         own = [p for p in reading.problems if p not in common and p.severity != "error"]
         say_problems(own, job.quiet, level)
         try:
-            found = _decompose(reading, f"{source}, {by} {level}", job, level)
+            found, panel = _decompose(reading, f"{source}, {by} {level}", job, level)
         except BayesjudgeError as error:
             say(f"[{level}] error: {error}")
             groups[level] = {
@@ -120,10 +125,10 @@ def _run_groups(readings: Mapping[str, Reading], by: str, source: str, job: Job)
             index.append(row | {"folder": "", "status": "failed", "message": str(error)})
             continue
         title, extra = f"{by} {level}", _extra(reading)
-        groups[level] = anova_object(found, extra)
-        tables += _tables(found, title)
+        groups[level] = anova_object(found, panel, extra)
+        tables += _tables(found, panel, title)
         index.append(row)
-        for name, content in anova_files(found, job.command, extra, title).items():
+        for name, content in anova_files(found, panel, job.command, extra, title).items():
             files[f"{folders[level]}/{name}"] = content
     if folder is not None:
         folder.write({**files, **index_files(by, index, groups)})
@@ -137,12 +142,15 @@ def _run_groups(readings: Mapping[str, Reading], by: str, source: str, job: Job)
         raise DataError(f"{len(failed)} of {len(readings)} groups failed: {', '.join(failed)}")
 
 
-def _decompose(reading: Reading, source: str, job: Job, level: str | None) -> Anova:
+def _decompose(
+    reading: Reading, source: str, job: Job, level: str | None
+) -> tuple[Anova, PanelReport]:
     scores = reading.require(source)
     with working("decomposing", job.shows_progress):
         found = anova(scores, job.spec, ci_prob=job.ci_prob)
-    say_notes(anova_sentences(found), job.quiet, level)
-    return found
+        panel = job.panel.analyse(found)
+    say_notes(anova_sentences(found, panel), job.quiet, level)
+    return found, panel
 
 
 def _extra(reading: Reading) -> dict[str, Any]:
@@ -153,12 +161,12 @@ def _extra(reading: Reading) -> dict[str, Any]:
 _ELSEWHERE = ("sd", "df", "mean_square", "denominator", "coefficient_single")
 
 
-def _tables(found: Anova, title: str = "") -> list[RenderableType]:
+def _tables(found: Anova, panel: PanelReport, title: str = "") -> list[RenderableType]:
     from bayesjudge.report.terminal import frame_table
 
     shown: list[RenderableType] = []
     left_out: dict[str, None] = {}
-    for heading, table in anova_sections(found):
+    for heading, table in anova_sections(found, panel):
         if "by backbone" in heading and len(table) > _MAX_ROWS:
             left_out[heading] = None
             continue

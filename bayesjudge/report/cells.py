@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MAX_NAMED = 12
-_SCORE_COLUMNS = frozenset({"mean", "difference", "estimate", "ci_lower", "ci_upper"})
+_SCORE_COLUMNS = frozenset(
+    {"mean", "difference", "estimate", "ci_lower", "ci_upper", "offset", "offset_se", "others"}
+)
 _SD_COLUMNS = ("sd", "se")
 # Headings that can wrap at a space; data keep the names of the contract.
 _HEADINGS = {
@@ -26,6 +28,10 @@ _HEADINGS = {
     "p_best": "P(best)",
     "mean_square": "mean square",
     "n_scenarios": "n scenarios",
+    "judge:scenario": "judge: scenario",
+    "saving_over_all": "saving over all",
+    "saving_over_random": "saving over random",
+    "one_generation_best": "one generation best",
 }
 
 

@@ -10,6 +10,14 @@ from bayesjudge.decomposing import Anova
 from bayesjudge.report import markdown
 from bayesjudge.report.files import Content
 from bayesjudge.report.json_text import to_json
+from bayesjudge.report.panel_report import (
+    PANEL_FILES,
+    PanelReport,
+    panel_csv,
+    panel_object,
+    panel_sections,
+    panel_sentences,
+)
 from bayesjudge.report.results_folder import csv_text
 from bayesjudge.report.sentences import dropped_sentences, reading_sentences
 from bayesjudge.text import markdown as escaped
@@ -29,6 +37,7 @@ ANOVA_FILES = (
     "backbone_f_tests.csv",
     "backbone_offsets.csv",
     "backbone_coefficients.csv",
+    *PANEL_FILES,
     "result.json",
     "report.md",
 )
@@ -36,12 +45,13 @@ ANOVA_FILES = (
 CI_KIND = "confidence"
 
 
-def anova_object(found: Anova, extra: Mapping[str, Any]) -> dict[str, Any]:
+def anova_object(found: Anova, panel: PanelReport, extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return what ``--json`` prints.
 
     Parameters
     ----------
     found : Anova
+    panel : PanelReport
     extra : mapping
         More for ``meta``.
 
@@ -49,7 +59,8 @@ def anova_object(found: Anova, extra: Mapping[str, Any]) -> dict[str, Any]:
     -------
     dict
         ``components``, ``f_tests``, ``offsets``, ``coefficients`` and ``meta``; means,
-        expected mean squares and the analyses by backbone are in ``meta``.
+        expected mean squares, the analyses by backbone and CyclicJudge's of the panel
+        are in ``meta``.
     """
     from bayesjudge.version import version
 
@@ -87,12 +98,13 @@ def anova_object(found: Anova, extra: Mapping[str, Any]) -> dict[str, Any]:
                 "offsets": found.backbone_offsets,
                 "coefficients": found.backbone_coefficients,
             },
+            "cyclicjudge": panel_object(panel),
             **extra,
         },
     }
 
 
-def anova_sentences(found: Anova) -> list[str]:
+def anova_sentences(found: Anova, panel: PanelReport) -> list[str]:
     """Say what the numbers rest on: table, model, what was left out or pooled."""
     scores, resolved = found.scores, found.resolved
     excluded = f", {scores.n_excluded:,} rows excluded" if scores.n_excluded else ""
@@ -100,15 +112,15 @@ def anova_sentences(found: Anova) -> list[str]:
     said.append(f"model {resolved.spec.name}; terms {', '.join(t.name for t in resolved.terms)}")
     said += dropped_sentences(resolved.dropped)
     said += found.notes
-    panel = ", ".join(resolved.panel)
+    facets = ", ".join(resolved.panel)
     said.append(
-        f"variances of terms of {panel} are those of the panel itself; standard errors are for "
+        f"variances of terms of {facets} are those of the panel itself; standard errors are for "
         "this panel and new draws of the others"
     )
-    return said
+    return [*said, *panel_sentences(panel)]
 
 
-def anova_sections(found: Anova) -> list[tuple[str, pd.DataFrame]]:
+def anova_sections(found: Anova, panel: PanelReport) -> list[tuple[str, pd.DataFrame]]:
     """Return the tables for people, with their headings, in order."""
     return [
         ("Backbone means", found.means),
@@ -118,17 +130,19 @@ def anova_sections(found: Anova) -> list[tuple[str, pd.DataFrame]]:
         ("What each component adds to the variance of a backbone's mean", found.coefficients),
         ("Variance components by backbone", found.backbone_components),
         ("F-tests by backbone", found.backbone_f_tests),
+        *panel_sections(panel),
     ]
 
 
 def anova_files(
-    found: Anova, command: str, extra: Mapping[str, Any], title: str = ""
+    found: Anova, panel: PanelReport, command: str, extra: Mapping[str, Any], title: str = ""
 ) -> dict[str, Content]:
     """Return the files of one analysis, by name (``ANOVA_FILES``).
 
     Parameters
     ----------
     found : Anova
+    panel : PanelReport
     command : str
         How to get the same again, for the report.
     extra : mapping
@@ -147,20 +161,23 @@ def anova_files(
         "backbone_f_tests.csv": csv_text(found.backbone_f_tests),
         "backbone_offsets.csv": csv_text(found.backbone_offsets),
         "backbone_coefficients.csv": csv_text(found.backbone_coefficients),
-        "result.json": to_json(anova_object(found, extra), indent=2) + "\n",
-        "report.md": _report(found, command, extra.get("unused_columns") or (), title),
+        **panel_csv(panel),
+        "result.json": to_json(anova_object(found, panel, extra), indent=2) + "\n",
+        "report.md": _report(found, panel, command, extra.get("unused_columns") or (), title),
     }
 
 
-def _report(found: Anova, command: str, unused: Sequence[str], title: str) -> str:
+def _report(
+    found: Anova, panel: PanelReport, command: str, unused: Sequence[str], title: str
+) -> str:
     heading = f"Analysis of variance: {title}" if title else "Analysis of variance"
     parts = [f"# {escaped(heading)}\n"]
     for name, table in (
-        *anova_sections(found),
+        *anova_sections(found, panel),
         ("Expected mean squares", found.expected_mean_squares),
     ):
         parts += [f"## {escaped(name)}\n", markdown.frame_table(table)]
-    said = [*reading_sentences(found.scores.mapping, unused), *anova_sentences(found)]
+    said = [*reading_sentences(found.scores.mapping, unused), *anova_sentences(found, panel)]
     lines = "\n".join(f"- {escaped(line)}" for line in said)
     parts += ["## What was read, left out and assumed\n", f"{lines}\n"]
     if found.scores.problems:
