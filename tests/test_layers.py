@@ -34,6 +34,8 @@ LAYERS = {
     "fitting": 5,
     "fitted": 5,
     "decomposing": 5,
+    "planning": 5,
+    "assignment": 5,
     "judges": 6,
     "report": 7,
     "cli": 8,
