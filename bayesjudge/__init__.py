@@ -12,52 +12,76 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayesjudge.assignment import Assignment, assign
     from bayesjudge.decomposing import Anova, anova
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
     from bayesjudge.fitted import Fit, load
     from bayesjudge.fitting import fit
+    from bayesjudge.planning.choosing import Plan, plan
+    from bayesjudge.planning.components import typed_components
+    from bayesjudge.planning.designs import Design
+    from bayesjudge.planning.reliabilities import reliability
+    from bayesjudge.planning.sequencing import NextSteps, plan_next
     from bayesjudge.scores import Scores, read_scores, scan, split_by
     from bayesjudge.simulation import simulate
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
 
 _HOMES = {
     "Anova": "decomposing",
+    "Assignment": "assignment",
     "BayesjudgeError": "errors",
     "DataError": "errors",
+    "Design": "planning.designs",
     "Fit": "fitted",
     "ModelError": "errors",
     "ModelSpec": "spec",
+    "NextSteps": "planning.sequencing",
+    "Plan": "planning.choosing",
     "Scores": "scores",
     "UsageError": "errors",
     "anova": "decomposing",
+    "assign": "assignment",
     "fit": "fitting",
     "load": "fitted",
+    "plan": "planning.choosing",
+    "plan_next": "planning.sequencing",
     "read_model": "spec",
     "read_scores": "scores",
+    "reliability": "planning.reliabilities",
     "scan": "scores",
     "shipped_models": "spec",
     "simulate": "simulation",
     "split_by": "scores",
+    "typed_components": "planning.components",
 }
 
 __all__ = [
     "Anova",
+    "Assignment",
     "BayesjudgeError",
     "DataError",
+    "Design",
     "Fit",
     "ModelError",
     "ModelSpec",
+    "NextSteps",
+    "Plan",
     "Scores",
     "UsageError",
     "anova",
+    "assign",
     "fit",
     "load",
+    "plan",
+    "plan_next",
     "read_model",
     "read_scores",
+    "reliability",
     "scan",
     "shipped_models",
     "simulate",
     "split_by",
+    "typed_components",
 ]
 
 

@@ -135,7 +135,11 @@ def assign(
         self_cells=tuple(
             (backbones[b], judges[j]) for b, j in enumerate(own.tolist()) if j != _NOBODY
         ),
-        notes=tuple(_notes(counts, len(table), names, generations, per_generation, shares)),
+        notes=tuple(
+            _notes(
+                counts, len(table), len(names), len(scenarios), generations, per_generation, shares
+            )
+        ),
     )
 
 
@@ -301,7 +305,8 @@ def _is_connected(counts: Ints) -> bool:
 def _notes(
     counts: Ints,
     n_rows: int,
-    names: Sequence[str],
+    n: int,
+    new: int,
     generations: int,
     per_generation: int,
     shares: Mapping[str, int] | None,
@@ -310,8 +315,8 @@ def _notes(
     used = np.where(counts > 0, counts, np.iinfo(np.int64).max).min(axis=1)
     wide = int((counts.max(axis=1) - used).max())
     said = [
-        f"{n_rows:,} calls: {len(names):,} scenarios, {generations} generations of each backbone, "
-        f"{per_generation} judges each",
+        f"{n_rows:,} calls{'' if new == n else ' more'}: {new:,} scenarios, generations of each "
+        f"backbone on each {generations}, judges of each {per_generation}",
         f"calls a judge: {total.min():,} to {total.max():,}",
     ]
     if shares is None:

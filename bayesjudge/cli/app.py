@@ -8,6 +8,7 @@ import typer
 
 from bayesjudge.cli import options as o
 from bayesjudge.cli.messages import answering
+from bayesjudge.cli.plan_commands import assign, plan
 
 app = typer.Typer(
     name="bayesjudge",
@@ -206,6 +207,10 @@ def anova(
             replicates,
         )
         run_anova(source, reading, by, model, ci_prob, o.OutputOptions(json, out, quiet))
+
+
+app.command()(plan)
+app.command()(assign)
 
 
 @app.command()

@@ -14,6 +14,13 @@ from numpy.typing import NDArray
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
+# A call is valued by what so many times all that are left, of its kind, would do.
+_HORIZONS = 2.0 ** np.arange(13)
+# Of each pair, how many calls that remove most of its variance are looked at.
+_KEPT = 20
+# No pair's variance falls below this part of what it was.
+_FLOOR = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Prior:
@@ -195,8 +202,9 @@ def next_calls(
     The posterior covariance does not depend on scores to come, so each call's effect is
     known before it is made, and a batch is chosen without waiting. A single call seldom
     turns an order: its worth alone is next to nothing for every call, however unlike
-    they are. So a call is valued as if all that are left were of its kind, per unit of
-    price (the knowledge gradient's KG(*) remedy; Frazier and Powell 2010).
+    they are. So a call is valued by the largest worth per price that any number of its
+    kind would have, from all that are left upwards (the knowledge gradient's KG(*)
+    remedy; Frazier and Powell 2010).
 
     Parameters
     ----------
@@ -232,14 +240,9 @@ def next_calls(
     for at in range(n_calls):
         if not still.any():
             break
-        ahead = n_calls - at
         single = lean**2 / (spread + size)[:, :, None]
-        remaining = np.maximum(left - single, 1e-12 * start)
-        gained = 1.0 / (1.0 / left + ahead * (1.0 / remaining - 1.0 / left))
-        after = wrong_order(delta, start, start - gained).sum(axis=2)
-        now = wrong_order(delta, start, start - left).sum()
-        worth = np.where(still, (now - after) / ahead / price, -np.inf)
-        i, c = divmod(int(np.argmax(worth)), n_kinds)
+        best = _best_call(single, still, price, delta, start, left, n_calls - at)
+        i, c = divmod(best, n_kinds)
         chosen.append((i, c))
         total = spread[i, c] + size[i, c]
         direction = cov @ w[i, c]
@@ -247,7 +250,7 @@ def next_calls(
         toward = pairs @ direction
         lean -= along[:, :, None] * toward / total
         size -= along**2 / total
-        left = np.maximum(left - toward**2 / total, 1e-12 * start)
+        left = np.maximum(left - toward**2 / total, _FLOOR * start)
         cov -= np.outer(direction, direction) / total
         pull = own_cov[i] @ prior.own[c] / spread[i, c]
         own_slope[i] += np.outer(pull, w[i, c])
@@ -265,3 +268,42 @@ def next_calls(
         wrong_now=float(wrong_order(delta, start, np.zeros_like(start)).sum()),
         wrong_after=float(wrong_order(delta, start, start - left).sum()),
     )
+
+
+def _best_call(
+    single: Floats,
+    still: NDArray[np.bool_],
+    price: Floats,
+    delta: Floats,
+    start: Floats,
+    left: Floats,
+    n_left: int,
+) -> int:
+    """Return the flat index of the call worth most.
+
+    Parameters
+    ----------
+    single : (n, C, P) float array
+        How much of each pair's variance one call removes.
+    still : (n, C) bool array
+    price : (C,) float array
+    delta, start, left : (P,) float arrays
+        Of each pair: posterior mean, variance now, variance after the calls chosen so far.
+    n_left : int
+    """
+    flat = single.reshape(-1, single.shape[2])
+    cost = np.broadcast_to(price, still.shape).ravel()
+    rate = np.where(still.ravel()[:, None], flat / cost[:, None], -1.0)
+    # A call's worth rises with what it removes of each pair's variance, so few others
+    # than the best for some pair can be best for all.
+    n_kept = min(_KEPT, len(rate))
+    kept = np.unique(np.argpartition(-rate, n_kept - 1, axis=0)[:n_kept])
+    kept = kept[still.ravel()[kept]]
+    remaining = np.maximum(left - flat[kept], _FLOOR * start)
+    gain = 1.0 / remaining - 1.0 / left
+    now = wrong_order(delta, start, start - left).sum()
+    worth = np.full(len(kept), -np.inf)
+    for ahead in n_left * _HORIZONS:
+        after = wrong_order(delta, start, start - 1.0 / (1.0 / left + ahead * gain))
+        worth = np.maximum(worth, (now - after.sum(axis=1)) / ahead)
+    return int(kept[np.argmax(worth / cost[kept])])

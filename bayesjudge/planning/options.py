@@ -108,7 +108,8 @@ def describe(design: Design) -> str:
     elif design.per_generation == design.k:
         turns = f"scored by all {design.k} judges"
     else:
-        turns = f"scored by {design.per_generation} of {design.k} judges in turn"
+        some = "one" if design.per_generation == 1 else str(design.per_generation)
+        turns = f"scored by {some} of {design.k} judges in turn"
     generations = "one generation" if design.slots == design.n else f"{design.m:.3g} generations"
     return f"{design.n:,} scenarios, {generations} each, {turns}"
 

@@ -237,10 +237,10 @@ def _block(
     )
     rows = np.zeros((n, size))
     rows[np.arange(n), level] = 1.0
-    cov = np.ones((1, 1))
+    cov: Floats = np.ones((1, 1))
     for i in keep:
-        eye = np.eye(term.shape[i])
-        cov = np.kron(cov, eye - 1.0 / term.shape[i] if term.centred[i] else eye)
+        pattern = np.eye(term.shape[i]) - term.centred[i] / term.shape[i]
+        cov = np.asarray(np.kron(cov, pattern))
     if term.scale.by is None:
         return rows, cov * float(variance[0])
     if term.scale.by not in dims:

@@ -26,6 +26,10 @@ _HEADINGS = {
     "p_best": "P(best)",
     "mean_square": "mean square",
     "n_scenarios": "n scenarios",
+    "expected_sd": "expected sd",
+    "p_order": "P(order)",
+    "generalizability": "general- izability",
+    "dependability": "depend- ability",
 }
 
 
