@@ -137,7 +137,12 @@ def assign(
         ),
         notes=tuple(
             _notes(
-                counts, len(table), len(names), len(scenarios), generations, per_generation, shares
+                counts,
+                len(table),
+                (len(names), len(scenarios)),
+                generations,
+                per_generation,
+                shares is None,
             )
         ),
     )
@@ -305,21 +310,21 @@ def _is_connected(counts: Ints) -> bool:
 def _notes(
     counts: Ints,
     n_rows: int,
-    n: int,
-    new: int,
+    n_scenarios: tuple[int, int],
     generations: int,
     per_generation: int,
-    shares: Mapping[str, int] | None,
+    equal: bool,
 ) -> Sequence[str]:
+    all_of_them, new = n_scenarios
     total = counts.sum(axis=0)
     used = np.where(counts > 0, counts, np.iinfo(np.int64).max).min(axis=1)
-    wide = int((counts.max(axis=1) - used).max())
     said = [
-        f"{n_rows:,} calls{'' if new == n else ' more'}: {new:,} scenarios, generations of each "
-        f"backbone on each {generations}, judges of each {per_generation}",
+        f"{n_rows:,} calls{'' if new == all_of_them else ' more'}: {new:,} scenarios, generations "
+        f"of each backbone on each: {generations}, judges of each: {per_generation}",
         f"calls a judge: {total.min():,} to {total.max():,}",
     ]
-    if shares is None:
+    if equal:
+        wide = int((counts.max(axis=1) - used).max())
         said.append(f"calls of two judges for a backbone differ by {wide} at most")
     return said
 

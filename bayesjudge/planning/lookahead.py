@@ -15,9 +15,9 @@ type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
 # A call is valued by what so many times all that are left, of its kind, would do.
-_HORIZONS = 2.0 ** np.arange(13)
+_HORIZONS = 4.0 ** np.arange(7)
 # Of each pair, how many calls that remove most of its variance are looked at.
-_KEPT = 20
+_KEPT = 8
 # No pair's variance falls below this part of what it was.
 _FLOOR = 1e-12
 
