@@ -23,11 +23,10 @@ type Floats = NDArray[np.float64]
 
 # Smaller budgets whose best designs are on the frontier beside the whole one's.
 FRACTIONS = tuple(2.0 ** (-j / 2) for j in range(1, 11))
-# A budget is doubled no more often than this in search of one that reaches the target.
-_DOUBLINGS = 40
+# Halvings, on a log scale, of the gap between a budget that reaches the target and half of it.
 _REFINEMENTS = 8
 # Beyond so many answers of a backbone more calls are no plan.
-_MOST_SLOTS = 200_000
+_MOST_SLOTS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,24 +150,18 @@ def smallest_budget(search: Search) -> float:
     DataError
         Where none does.
     """
-    budget = search.copies * float(search.prices.call.min() + search.prices.generation)
-    low = budget
-    for _ in range(_DOUBLINGS):
-        best = _best(search, budget)
-        if best is not None:
-            if reaches(search, best.sd)[0]:
-                break
-            if best.designs[0].slots > _MOST_SLOTS:
-                raise DataError(
-                    "the target is out of reach: too much of the error is such that more calls "
-                    "do not lessen it",
-                    remedy="Ask for less, name a larger pool, or take the judges as a panel",
-                )
+    each = search.copies * (search.prices.call + search.prices.generation)
+    low = budget = float(each.min())
+    best = _best(search, budget)
+    while best is None or not reaches(search, best.sd)[0]:
+        if budget > _MOST_SLOTS * float(each.max()):
+            raise DataError(
+                "the target is out of reach: too much of the error is such that more calls do "
+                "not lessen it, or the limit of time is too short",
+                remedy="Ask for less, name a larger pool, or take the judges as a panel",
+            )
         low, budget = budget, 2 * budget
-    else:
-        raise DataError(
-            "no budget reaches the target", remedy="Ask for less, or raise the limit of time"
-        )
+        best = _best(search, budget)
     high = budget
     for _ in range(_REFINEMENTS):
         middle = float(np.sqrt(low * high))
