@@ -213,9 +213,18 @@ def _notes(search: Search, design: Design, source: Fit | Components) -> Iterator
             have = source.scores.facet("scenario").n_levels
             if design.n > have:
                 yield f"the table has {have:,} scenarios; the plan needs {design.n:,}"
-        lost = [d.name for d in source.resolved.dropped if "judge" in d.name.split(":")]
-        if "judge:scenario" in lost:
-            yield (
-                "the table cannot tell judge:scenario, which then counts as noise: several "
-                "judges on a scenario look better than they are"
-            )
+        yield from confounded_notes(source)
+
+
+def confounded_notes(fit: Fit) -> Iterator[str]:
+    """Say which interactions with scenarios the table could not tell from noise."""
+    lost = [
+        d.name
+        for d in fit.resolved.dropped
+        if "scenario" in d.name.split(":") and "cannot tell" in d.reason
+    ]
+    if lost:
+        yield (
+            f"the table cannot tell {', '.join(lost)} from noise: several judges or generations "
+            "on a scenario may look better than they are"
+        )

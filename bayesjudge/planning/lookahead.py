@@ -164,7 +164,7 @@ def wrong_order(delta: Floats, variance: Floats, reduction: Floats) -> Floats:
     """
     from scipy.special import ndtr, owens_t
 
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         h = np.where(variance > 0, np.abs(delta) / np.sqrt(variance), np.inf)
         slope = np.sqrt(np.maximum(variance - reduction, 0.0) / reduction)
     found = np.where(reduction > 0, 2.0 * owens_t(h, np.where(reduction > 0, slope, 0.0)), ndtr(-h))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayesjudge.errors import DataError, ModelError, UsageError
 from bayesjudge.fitted import Fit
 from bayesjudge.planning.budgeting import make_prices
+from bayesjudge.planning.choosing import confounded_notes
 from bayesjudge.planning.lookahead import Prior, Seen, learn, next_calls
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
@@ -350,4 +351,5 @@ def _notes(fit: Fit, found: int, asked: int, repeatable: bool) -> Sequence[str]:
         said.append(f"{found} of {asked} calls: no more are open")
     if "judge" not in fit.resolved.panel and fit.scores.has("judge"):
         said.append("judges: draws from a population; calls by those of the table")
+    said += confounded_notes(fit)
     return said
