@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayesjudge.assignment import Assignment, assign
     from bayesjudge.calibration.calibrating import Calibration, calibrate
     from bayesjudge.closed_form.allocation import strategy_variances
     from bayesjudge.closed_form.panel_variance import panel_components
@@ -20,60 +21,83 @@ if TYPE_CHECKING:
     from bayesjudge.fitted import Fit, load
     from bayesjudge.fitting import fit
     from bayesjudge.judge_panels import PanelAnalysis, panel_analysis
+    from bayesjudge.planning.choosing import Plan, plan
+    from bayesjudge.planning.components import typed_components
+    from bayesjudge.planning.designs import Design
+    from bayesjudge.planning.reliabilities import reliability
+    from bayesjudge.planning.sequencing import NextSteps, plan_next
     from bayesjudge.scores import Scores, read_scores, scan, split_by
     from bayesjudge.simulation import simulate
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
 
 _HOMES = {
     "Anova": "decomposing",
+    "Assignment": "assignment",
     "BayesjudgeError": "errors",
     "Calibration": "calibration.calibrating",
     "DataError": "errors",
+    "Design": "planning.designs",
     "Fit": "fitted",
     "ModelError": "errors",
     "ModelSpec": "spec",
+    "NextSteps": "planning.sequencing",
     "PanelAnalysis": "judge_panels",
+    "Plan": "planning.choosing",
     "Scores": "scores",
     "UsageError": "errors",
     "anova": "decomposing",
+    "assign": "assignment",
     "calibrate": "calibration.calibrating",
     "fit": "fitting",
     "load": "fitted",
     "panel_analysis": "judge_panels",
     "panel_components": "closed_form.panel_variance",
+    "plan": "planning.choosing",
+    "plan_next": "planning.sequencing",
     "read_model": "spec",
     "read_scores": "scores",
+    "reliability": "planning.reliabilities",
     "scan": "scores",
     "shipped_models": "spec",
     "simulate": "simulation",
     "split_by": "scores",
     "strategy_variances": "closed_form.allocation",
+    "typed_components": "planning.components",
 }
 
 __all__ = [
     "Anova",
+    "Assignment",
     "BayesjudgeError",
     "Calibration",
     "DataError",
+    "Design",
     "Fit",
     "ModelError",
     "ModelSpec",
+    "NextSteps",
     "PanelAnalysis",
+    "Plan",
     "Scores",
     "UsageError",
     "anova",
+    "assign",
     "calibrate",
     "fit",
     "load",
     "panel_analysis",
     "panel_components",
+    "plan",
+    "plan_next",
     "read_model",
     "read_scores",
+    "reliability",
     "scan",
     "shipped_models",
     "simulate",
     "split_by",
     "strategy_variances",
+    "typed_components",
 ]
 
 

@@ -37,6 +37,8 @@ LAYERS = {
     "calibration": 5,
     "panel_tables": 5,
     "judge_panels": 5,
+    "planning": 5,
+    "assignment": 5,
     "judges": 6,
     "report": 7,
     "cli": 8,

@@ -8,6 +8,7 @@ import typer
 
 from bayesjudge.cli import options as o
 from bayesjudge.cli.messages import answering
+from bayesjudge.cli.plan_commands import assign, plan
 
 app = typer.Typer(
     name="bayesjudge",
@@ -364,6 +365,10 @@ def calibrate(
             o.SamplingOptions(model, prior, engine, draws, tune, chains, target_accept, seed),
             o.OutputOptions(json, out, quiet, allow_unconverged),
         )
+
+
+app.command()(plan)
+app.command()(assign)
 
 
 @app.command()

@@ -132,8 +132,8 @@ class ReadingOptions:
             Where a pair lacks its ``=``.
         """
         return {
-            "columns": [_pair(text, "--column", "ROLE=COLUMN") for text in self.column or ()],
-            "where": [_pair(text, "--where", "COL=LABEL") for text in self.where or ()],
+            "columns": pairs_of(self.column, "--column", "ROLE=COLUMN"),
+            "where": pairs_of(self.where, "--where", "COL=LABEL"),
             "facets": tuple(self.facet or ()),
             "random": tuple(self.random or ()),
             "ignore": tuple(self.ignore or ()),
@@ -219,8 +219,8 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-def label_pairs(texts: Sequence[str] | None, option: str, form: str) -> list[tuple[str, str]]:
-    """Read options such as ``gpt-judge=gpt``.
+def pairs_of(texts: Sequence[str] | None, option: str, form: str) -> list[tuple[str, str]]:
+    """Read options such as ``backbone=model``.
 
     Raises
     ------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bayesjudge.cli.options import arguments_of, label_pairs
+from bayesjudge.cli.options import arguments_of, pairs_of
 from bayesjudge.decomposing import Anova
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.judge_panels import panel_analysis
@@ -51,7 +51,7 @@ class PanelOptions:
     def check(self) -> None:
         """Refuse what cannot be read before a table is."""
         self.designs()
-        label_pairs(self.own, "--self", "JUDGE=BACKBONE")
+        pairs_of(self.own, "--self", "JUDGE=BACKBONE")
 
     def analyse(self, found: Anova) -> PanelReport:
         """Analyse the panel of a table that was decomposed.
@@ -69,7 +69,7 @@ class PanelOptions:
                 found.scores,
                 panel_size=self.panel_size,
                 judge_scenario=None if crossed else False,
-                own=label_pairs(self.own, "--self", "JUDGE=BACKBONE") if self.own else None,
+                own=pairs_of(self.own, "--self", "JUDGE=BACKBONE") if self.own else None,
                 designs=self.designs(),
                 budgets=tuple(self.budget or ()),
                 subsamples=self.subsamples or 0,

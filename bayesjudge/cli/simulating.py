@@ -11,7 +11,8 @@ import numpy as np
 
 from bayesjudge.cli.messages import print_json, say
 from bayesjudge.cli.options import number_pairs
-from bayesjudge.errors import DataError, UsageError
+from bayesjudge.cli.writing import check_target, write_whole
+from bayesjudge.errors import UsageError
 from bayesjudge.report.json_text import to_json
 from bayesjudge.simulation import Simulation, simulate
 
@@ -53,12 +54,12 @@ def run_simulate(
     if truth is not None and Path(truth).resolve() == path.resolve():
         raise UsageError("table and truth would be one file", "--truth", "Name another file")
     for target in (file, *([truth] if truth is not None else [])):
-        _check_target(Path(target), force)
+        check_target(Path(target), force)
     made = _simulate(given)
     truth_text = to_json(made.truth, indent=2) + "\n"
-    _write(path, _table_bytes(made.table, path.suffix.lower()))
+    write_whole(path, _table_bytes(made.table, path.suffix.lower()))
     if truth is not None:
-        _write(Path(truth), truth_text.encode())
+        write_whole(Path(truth), truth_text.encode())
     if json:
         print_json(
             {
@@ -96,13 +97,6 @@ def _simulate(given: SimulateOptions) -> Simulation:
     )
 
 
-def _check_target(path: Path, force: bool) -> None:
-    if path.is_dir() or not path.parent.is_dir():
-        raise DataError("the file cannot be written there", str(path), "Name a file in a folder")
-    if path.exists() and not force:
-        raise DataError("the file is there already", str(path), "Name another, or say --force")
-
-
 def _table_bytes(table: pd.DataFrame, suffix: str) -> bytes:
     if suffix == ".csv":
         return str(table.to_csv(index=False, lineterminator="\n")).encode()
@@ -126,13 +120,3 @@ def _parquet(table: pd.DataFrame) -> bytes:
     sink = pa.BufferOutputStream()
     parquet.write_table(pa.table(arrays), sink)
     return bytes(sink.getvalue().to_pybytes())
-
-
-def _write(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise DataError(f"the file cannot be written: {error.strerror}", str(path)) from error

@@ -32,6 +32,10 @@ _HEADINGS = {
     "saving_over_all": "saving over all",
     "saving_over_random": "saving over random",
     "one_generation_best": "one generation best",
+    "expected_sd": "expected sd",
+    "p_order": "P(order)",
+    "generalizability": "general- izability",
+    "dependability": "depend- ability",
 }
 
 

@@ -187,6 +187,7 @@ def problems_of_design(scores: Scores, design: Design) -> tuple[Problem, ...]:
                 )
             )
     problems.extend(_lone_judges(scores))
+    problems.extend(_extrapolated(scores))
     problems.extend(_unshared(scores, design))
     if design.n_missing:
         share = 100 * design.n_missing / design.n_cells
@@ -295,6 +296,30 @@ def _lone_judges(scores: Scores) -> list[Problem]:
             "facet judge",
             int(np.isin(judge.codes, lone).sum()),
             "Let it score other backbones, or leave it out",
+        )
+    ]
+
+
+def _extrapolated(scores: Scores) -> list[Problem]:
+    """Name the judges who never scored a backbone: their part of its mean is no datum."""
+    if not scores.has("judge"):
+        return []
+    backbone, judge = scores.facet("backbone"), scores.facet("judge")
+    seen = np.zeros((backbone.n_levels, judge.n_levels), bool)
+    seen[backbone.codes, judge.codes] = True
+    # A judge of one backbone is spoken of already, and connects nothing.
+    seen[:, seen.sum(axis=0) <= 1] = True
+    lacking = np.argwhere(~seen)
+    if not len(lacking):
+        return []
+    shown = ", ".join(f"{judge.levels[j]!r} for {backbone.levels[b]!r}" for b, j in lacking[:5])
+    return [
+        Problem(
+            "note",
+            f"{len(lacking):,} of {seen.size:,} backbone x judge cells were never scored, so "
+            f"panel means extrapolate them additively from the others: {shown}"
+            + (", ..." if len(lacking) > 5 else ""),
+            "facets backbone and judge",
         )
     ]
 

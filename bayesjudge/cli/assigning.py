@@ -1,0 +1,153 @@
+"""``assign``: who scores what, to a CSV file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayesjudge.assignment import COLUMNS, Assignment, assign
+from bayesjudge.cli.messages import print_json, print_tables, say, say_notes
+from bayesjudge.cli.options import number_pairs, pairs_of
+from bayesjudge.cli.writing import check_target, write_whole
+from bayesjudge.errors import DataError, UsageError
+from bayesjudge.scores.columns import SYNONYMS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class AssignOptions:
+    """What to assign, as it was given."""
+
+    scenarios: str
+    backbone: Sequence[str]
+    judge: Sequence[str]
+    generations: int = 1
+    per_generation: int = 1
+    all_judges: bool = False
+    share: Sequence[str] | None = None
+    no_self: bool = False
+    self_judge: Sequence[str] | None = None
+    extend: str | None = None
+    seed: int = 0
+
+
+def run_assign(file: str, given: AssignOptions, force: bool, json: bool, quiet: bool) -> None:
+    """Write the calls to make, and say how balanced they are."""
+    path = Path(file)
+    if path.suffix.lower() != ".csv":
+        raise UsageError(f"no assignment is written to {path.name!r}", file, "End it in .csv")
+    check_target(path, force)
+    if given.all_judges and given.per_generation != 1:
+        raise UsageError("all judges, or some of them", "--all-judges", "Give one of the two")
+    old, existing = (b"", None) if given.extend is None else _read_existing(given.extend)
+    found = assign(
+        _scenarios(given.scenarios),
+        list(given.backbone),
+        list(given.judge),
+        generations=given.generations,
+        per_generation=len(given.judge) if given.all_judges else given.per_generation,
+        shares=_shares(given.share),
+        no_self=given.no_self,
+        self_judges=dict(pairs_of(given.self_judge, "--self", "BACKBONE=JUDGE")) or None,
+        random_seed=given.seed,
+        existing=existing,
+    )
+    write_whole(path, old + _csv(found.table, heading=existing is None))
+    say_notes(_sentences(found, given, file), quiet)
+    if not found.connected:
+        say("warning: no chain of judges connects all backbones: rank will refuse the table")
+    if json:
+        print_json(
+            {
+                "file": file,
+                "n_calls": len(found.table),
+                "n_existing": 0 if existing is None else len(existing),
+                "columns": list(COLUMNS),
+                "counts": found.counts,
+                "connected": found.connected,
+                "self_cells": [{"backbone": b, "judge": j} for b, j in found.self_cells],
+                "seed": given.seed,
+                "notes": list(found.notes),
+            }
+        )
+        return
+    from bayesjudge.report.terminal import frame_table
+
+    print_tables(frame_table(found.counts, "Calls of each judge for each backbone"))
+
+
+def _sentences(found: Assignment, given: AssignOptions, file: str) -> list[str]:
+    said = [*found.notes, f"connected: {'yes' if found.connected else 'NO'}"]
+    if found.self_cells:
+        cells = ", ".join(f"{judge} for {backbone}" for backbone, judge in found.self_cells)
+        said.append(
+            f"never scored, as the judge's own: {cells}; rank extrapolates these cells additively, "
+            "and plain means would be unfair to a backbone whose own judge is lenient"
+        )
+    said.append(f"written to {file}, seed {given.seed}: fill in the scores, then rank it")
+    return said
+
+
+def _shares(texts: Sequence[str] | None) -> dict[str, int] | None:
+    if not texts:
+        return None
+    shares: dict[str, int] = {}
+    for name, values in number_pairs(texts, "--share", "JUDGE=NUMBER").items():
+        if len(values) != 1 or values[0] != int(values[0]):
+            raise UsageError(f"the share of {name!r} is no whole number", "--share")
+        shares[name] = int(values[0])
+    return shares
+
+
+def _scenarios(given: str) -> list[str]:
+    """Return labels: of so many scenarios, of the lines of a text, of a column of a CSV file."""
+    if given.isascii() and given.isdigit():
+        n = int(given)
+        return [f"scenario-{i:0{len(given)}d}" for i in range(1, n + 1)]
+    path = Path(given)
+    text = _read(path).decode("utf-8-sig", errors="surrogateescape")
+    if path.suffix.lower() != ".csv":
+        lines = [line for line in text.replace("\r\n", "\n").split("\n") if line]
+        return list(dict.fromkeys(lines))
+    rows = csv.reader(io.StringIO(text, newline=""))
+    header = next(rows, [])
+    known = [name for name in ("scenario", *SYNONYMS["scenario"]) if name in header]
+    if not known:
+        raise DataError(
+            "the file has no column of scenarios", given, f"Call it {SYNONYMS['scenario'][0]}"
+        )
+    at = header.index(known[0])
+    return list(dict.fromkeys(row[at] for row in rows if len(row) > at))
+
+
+def _read_existing(given: str) -> tuple[bytes, pd.DataFrame]:
+    import pandas as pd
+
+    content = _read(Path(given))
+    text = content.decode("utf-8-sig", errors="surrogateescape")
+    header, *rows = list(csv.reader(io.StringIO(text, newline=""))) or [[]]
+    if tuple(header) != COLUMNS or any(len(row) != len(COLUMNS) for row in rows):
+        raise DataError(
+            f"an assignment has the columns {', '.join(COLUMNS)}", given, "Name one of assign's"
+        )
+    columns = zip(*rows, strict=True) if rows else ([] for _ in COLUMNS)
+    table = {n: pd.Series(list(c), dtype=object) for n, c in zip(COLUMNS, columns, strict=True)}
+    return content if content.endswith(b"\n") else content + b"\n", pd.DataFrame(table)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"the file cannot be read: {error.strerror}", str(path)) from error
+
+
+def _csv(table: pd.DataFrame, heading: bool) -> bytes:
+    text = str(table.to_csv(index=False, header=heading, lineterminator="\n"))
+    return text.encode("utf-8", errors="surrogateescape")
