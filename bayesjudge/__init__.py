@@ -12,6 +12,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayesjudge.auditing.answer import Audit
+    from bayesjudge.auditing.auditor import audit
+    from bayesjudge.auditing.reading import read_languages
     from bayesjudge.decomposing import Anova, anova
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
     from bayesjudge.fitted import Fit, load
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Anova": "decomposing",
+    "Audit": "auditing.answer",
     "BayesjudgeError": "errors",
     "DataError": "errors",
     "Fit": "fitted",
@@ -30,8 +34,10 @@ _HOMES = {
     "Scores": "scores",
     "UsageError": "errors",
     "anova": "decomposing",
+    "audit": "auditing.auditor",
     "fit": "fitting",
     "load": "fitted",
+    "read_languages": "auditing.reading",
     "read_model": "spec",
     "read_scores": "scores",
     "scan": "scores",
@@ -42,6 +48,7 @@ _HOMES = {
 
 __all__ = [
     "Anova",
+    "Audit",
     "BayesjudgeError",
     "DataError",
     "Fit",
@@ -50,8 +57,10 @@ __all__ = [
     "Scores",
     "UsageError",
     "anova",
+    "audit",
     "fit",
     "load",
+    "read_languages",
     "read_model",
     "read_scores",
     "scan",

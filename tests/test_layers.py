@@ -34,6 +34,7 @@ LAYERS = {
     "fitting": 5,
     "fitted": 5,
     "decomposing": 5,
+    "auditing": 5,
     "judges": 6,
     "report": 7,
     "cli": 8,

@@ -152,7 +152,7 @@ class OneWay:
 NO_TEST = OneWay(math.nan, 0, 0, math.nan)
 
 
-def one_way(mean: Floats, n: Floats, ss_within: float) -> OneWay:
+def one_way(mean: Floats, n: Floats | Ints, ss_within: float) -> OneWay:
     """Return the one-way F of groups from their means and sizes.
 
     Parameters

@@ -199,7 +199,7 @@ def _build(
         for name in resolved.numbers
         if name in columns
     }
-    for name, (_, more) in numbers.items():
+    for _, more in numbers.values():
         problems.extend(more)
     tags = {name: table.columns[columns[name]].labels for name in resolved.tags if name in columns}
     human = None

@@ -97,8 +97,8 @@ class Wishes:
                 raise UsageError(
                     f"{role!r} is no role that a column can have",
                     f"--column {role}={self.columns[role]}",
-                    f"Roles are {', '.join((*ROLES, *self.numbers, *self.tags))}; a facet of your own also needs "
-                    f"--facet {role} or --random {role}",
+                    f"Roles are {', '.join((*ROLES, *self.numbers, *self.tags))}; "
+                    f"a facet of your own also needs --facet {role} or --random {role}",
                 )
         targets = list(self.columns.values())
         for column in targets:
