@@ -61,6 +61,8 @@ class Settings:
         Of the Bayesian bootstrap, and of each of four chains.
     seed : int
     ci_prob : float
+    only : tuple of str
+        Keys of the analyses to make; empty for all.
 
     Raises
     ------
@@ -79,6 +81,7 @@ class Settings:
     draws: int = 1000
     seed: int = 0
     ci_prob: float = 0.95
+    only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("quantile", "held_out", "ci_prob"):
@@ -100,6 +103,12 @@ class Settings:
                 raise UsageError(
                     f"{name} is {getattr(self, name)!r}", name, f"Give one of {', '.join(known)}"
                 )
+
+        unknown = [key for key in self.only if key not in TITLES]
+        if unknown:
+            raise UsageError(
+                f"there is no analysis {unknown[0]!r}", "only", f"Name some of {', '.join(TITLES)}"
+            )
 
     @property
     def target_rate(self) -> float:

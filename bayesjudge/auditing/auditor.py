@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +52,7 @@ def audit(
     draws: int = 1000,
     random_seed: int = 0,
     ci_prob: float = 0.95,
+    only: Iterable[str] = (),
 ) -> Audit:
     """Audit what the language of an item does to its scores and to decisions.
 
@@ -83,6 +84,8 @@ def audit(
     draws : int
     random_seed : int
     ci_prob : float
+    only : iterable of str
+        Keys of the analyses to make; by default all.
 
     Returns
     -------
@@ -105,7 +108,7 @@ def audit(
     tags = (failures,) if isinstance(failures, str) else tuple(failures)
     settings = Settings(
         quantile, held_out, permutations, margin, target, tags, answers, posterior, draws,
-        random_seed, ci_prob,
+        random_seed, ci_prob, (only,) if isinstance(only, str) else tuple(only),
     )  # fmt: skip
     started = time.perf_counter()
     failed, problems = failed_rows(scores, tags)
@@ -147,48 +150,63 @@ def _run(
 ) -> dict[str, Section | str]:
     given = CellNumbers(numbers.get("n"), numbers.get("sd"))
     # Each analysis draws from its own stream: leaving one out changes no other.
-    streams = dict(
-        zip(TITLES, np.random.default_rng(settings.seed).spawn(len(TITLES)), strict=True)
-    )
-    found: dict[str, Section | str] = {
-        "means": describe_means(table, given, settings),
-        "anova": describe_anova(table, given, settings, streams["anova"]),
-        "agreement": describe_agreement(table),
-        "resource": describe_resource(
+    spawned = np.random.default_rng(settings.seed).spawn(len(TITLES))
+    streams = dict(zip(TITLES, spawned, strict=True))
+    make: dict[str, Callable[[], Section | str]] = {
+        "means": lambda: describe_means(table, given, settings),
+        "anova": lambda: describe_anova(table, given, settings, streams["anova"]),
+        "agreement": lambda: describe_agreement(table),
+        "resource": lambda: describe_resource(
             table,
             _by_language(table, numbers.get("web_share"), "web_share"),
             _classes(table, scores.tag("resource"), rows),
         ),
-        "uncertainty": describe_uncertainty(table, numbers.get("nll"), numbers.get("n_tokens")),
-        "failures": describe_failures(everything, failed, settings, streams["failures"]),
+        "uncertainty": lambda: describe_uncertainty(
+            table, numbers.get("nll"), numbers.get("n_tokens")
+        ),
+        "failures": lambda: describe_failures(everything, failed, settings, streams["failures"]),
     }
     if table.has_items:
-        split = judged(
-            table, settings, scores.lower_is_better, np.random.default_rng([settings.seed, 1])
-        )
-        at = np.flatnonzero(rows)
-        meeting = {
-            name: at[table.judge == j][_rows_of(one.whole, one.meeting)]
-            for j, (name, one) in enumerate(split.items())
-        }
-        found["acceptance"] = describe_acceptance(split, settings, streams["acceptance"])
-        found["offset_correction"] = describe_correction(
-            split, settings, streams["offset_correction"]
-        )
-        found["dispersion"] = describe_dispersion(split, settings, streams["dispersion"])
-        found["interaction"] = describe_interaction(split, settings)
-        found["language_labels"] = describe_labels(
-            split, settings, scores.tag("lid_language"), scores.tag("text"), meeting
-        )
-        found["posterior"] = describe_posterior(table, split, settings, streams["posterior"])
-    else:
-        for key in (
-            "acceptance", "offset_correction", "dispersion", "interaction", "language_labels",
-            "posterior",
-        ):  # fmt: skip
-            found[key] = NEEDS_ITEMS
-    found["pairwise_accuracy"] = describe_pairs(_oriented(both, scores), found["acceptance"])
+        make |= _of_items(scores, table, rows, settings, streams)
+    found: dict[str, Section | str] = {}
+    for key in TITLES:
+        if settings.only and key not in settings.only:
+            found[key] = "not asked for (--only)"
+        elif key != "pairwise_accuracy":
+            found[key] = make[key]() if key in make else NEEDS_ITEMS
+    if "pairwise_accuracy" not in found:
+        found["pairwise_accuracy"] = describe_pairs(_oriented(both, scores), found["acceptance"])
     return {key: found[key] for key in TITLES}
+
+
+def _of_items(
+    scores: Scores,
+    table: AuditTable,
+    rows: Bools,
+    settings: Settings,
+    streams: Mapping[str, np.random.Generator],
+) -> dict[str, Callable[[], Section | str]]:
+    """Return the analyses that need single scores, not yet made."""
+    split = judged(
+        table, settings, scores.lower_is_better, np.random.default_rng([settings.seed, 1])
+    )
+    at = np.flatnonzero(rows)
+    meeting = {
+        name: at[table.judge == j][_rows_of(one.whole, one.meeting)]
+        for j, (name, one) in enumerate(split.items())
+    }
+    return {
+        "acceptance": lambda: describe_acceptance(split, settings, streams["acceptance"]),
+        "offset_correction": lambda: describe_correction(
+            split, settings, streams["offset_correction"]
+        ),
+        "dispersion": lambda: describe_dispersion(split, settings, streams["dispersion"]),
+        "interaction": lambda: describe_interaction(split, settings),
+        "language_labels": lambda: describe_labels(
+            split, settings, scores.tag("lid_language"), scores.tag("text"), meeting
+        ),
+        "posterior": lambda: describe_posterior(table, split, settings, streams["posterior"]),
+    }
 
 
 def _oriented(table: AuditTable, scores: Scores) -> AuditTable:

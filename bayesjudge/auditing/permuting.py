@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
-_BATCH_ENTRIES = 4_000_000
+_BATCH_ENTRIES = 200_000
 
 
 def grid(
@@ -64,27 +64,34 @@ def permuted_totals(
     (P, K + 1, L) float array
         Batches of totals of the K columns and, last, of the rows.
     """
-    K, C, L = sums.shape
+    columns = np.concatenate([sums, count[None]])
+    C, L = count.shape
     present = count > 0
-    stacked = np.concatenate([sums, count[None]])
-    full = bool(present.all())
-    target = None if full else np.argsort(~present, axis=1, kind="stable")
+    held = present.sum(axis=1, keepdims=True)
+    # Where all languages of a scenario hold the same, no permutation changes anything.
+    varies = [bool((present * (c - c.sum(axis=1, keepdims=True) / held)).any()) for c in columns]
+    fixed = columns.sum(axis=1)
+    # Places of the languages that a scenario has, in order, and then those it lacks.
+    target = np.argsort(~present, axis=1, kind="stable")
+    start = (np.arange(C) * L)[:, None]
     done = 0
-    batch = max(1, min(n_permutations, _BATCH_ENTRIES // max(1, (K + 1) * C * L)))
+    batch = max(1, _BATCH_ENTRIES // max(1, C * L))
     while done < n_permutations:
         size = min(batch, n_permutations - done)
-        keys = rng.random((size, C, L))
-        if full:
-            order = np.argsort(keys, axis=2)
-            moved = np.take_along_axis(stacked[None], order[:, None], axis=3)
-        else:
-            assert target is not None  # noqa: S101
-            keys[:, ~present] = np.inf
-            order = np.argsort(keys, axis=2)
-            source = np.take_along_axis(stacked[None], order[:, None], axis=3)
-            moved = np.empty_like(source)
-            np.put_along_axis(moved, np.broadcast_to(target, (size, K + 1, C, L)), source, axis=3)
-        yield moved.sum(axis=2)
+        keys = rng.random((size, C, L), dtype=np.float32)
+        keys[:, ~present] = 2.0
+        source = np.argsort(keys, axis=2) + start
+        totals = np.repeat(fixed[None], size, axis=0)
+        for k, column in enumerate(columns):
+            if varies[k]:
+                moved = column.reshape(-1)[source]
+                if present.all():
+                    totals[:, k] = moved.sum(axis=1)
+                else:
+                    placed = np.empty_like(moved)
+                    np.put_along_axis(placed, np.broadcast_to(target, moved.shape), moved, axis=2)
+                    totals[:, k] = placed.sum(axis=1)
+        yield totals
         done += size
 
 

@@ -235,6 +235,10 @@ def audit(
         list[str] | None,
         typer.Option("--failure", metavar="TAG", help="A verdict tag that means failure."),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="KEY", help="An analysis to make, by its JSON key (all)."),
+    ] = None,
     answers: Annotated[
         str | None,
         typer.Option("--answers", help="Of pairs: rejected, chosen or both (rejected)."),
@@ -295,6 +299,7 @@ def audit(
             "draws": draws,
             "seed": seed,
             "ci_prob": ci_prob,
+            "only": only,
         }
         run_audit(source, reading, by, asked, failure, o.OutputOptions(json, out, quiet))
 

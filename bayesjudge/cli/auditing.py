@@ -80,6 +80,7 @@ def run_audit(
         Verdict tags that mean failure.
     """
     given = {name: value for name, value in asked.items() if value is not None}
+    given["only"] = tuple(given.get("only", ()))
     settings = Settings(failures=tuple(failures or ()), **given)
     words = arguments_of({"by": by, "failure": list(failures or ()), **asked})
     command = command_line("audit", *reading.arguments(), *words, "--", source)
@@ -169,6 +170,7 @@ def _audit(reading: Reading, source: str, job: Job, level: str | None) -> Audit:
             draws=asked.draws,
             random_seed=asked.seed,
             ci_prob=asked.ci_prob,
+            only=asked.only,
         )
     say_notes(audit_sentences(found), job.quiet, level)
     say_problems(found.flags, job.quiet, level)

@@ -108,11 +108,17 @@ def audit_sentences(found: Audit) -> list[str]:
     if scores.lower_is_better:
         said.append("lower scores are better")
     said += found.notes
-    said += [
-        f"not computed: {TITLES[key]} ({key}): {reason}"
-        for key, reason in found.not_computed.items()
-    ]
+    said += [f"not computed: {keys}: {reason}" for reason, keys in _by_reason(found)]
     return said
+
+
+def _by_reason(found: Audit) -> list[tuple[str, str]]:
+    """Return each reason once, with the analyses that it stands in the way of."""
+    reasons = dict.fromkeys(found.not_computed.values())
+    return [
+        (reason, ", ".join(key for key, why in found.not_computed.items() if why == reason))
+        for reason in reasons
+    ]
 
 
 def audit_sections(found: Audit) -> list[tuple[str, dict[str, pd.DataFrame], Section]]:
@@ -161,7 +167,7 @@ def _report(found: Audit, command: str, unused: Sequence[str], title: str) -> st
         ]
         parts.append(_bullets(section.notes))
     if found.not_computed:
-        lines = [f"{TITLES[key]}: {reason}" for key, reason in found.not_computed.items()]
+        lines = [f"{keys}: {reason}" for reason, keys in _by_reason(found)]
         parts += ["## What this table cannot answer\n", _bullets(lines)]
     said = [*reading_sentences(found.scores.mapping, unused), *audit_sentences(found)]
     said = [line for line in said if not line.startswith("not computed: ")]
