@@ -20,6 +20,7 @@ from bayesjudge.auditing.deciding import (
     judged,
 )
 from bayesjudge.auditing.describing import (
+    LEVEL,
     CellNumbers,
     describe_agreement,
     describe_anova,
@@ -132,6 +133,11 @@ def audit(
         notes.append(
             "few scenarios are scored in several languages: differences between languages are "
             "also differences between their items"
+        )
+    if len(table.judges) > LEVEL * (settings.permutations + 1):
+        notes.append(
+            f"{settings.permutations:,} permutations cannot tell any of {len(table.judges)} judges "
+            f"from chance after Holm's correction: give {len(table.judges) * 40:,} (--permutations)"
         )
     if problems:
         sections = _with_flags(sections, problems)

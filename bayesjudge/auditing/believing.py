@@ -132,16 +132,18 @@ def believe(one: Judged, settings: Settings, weights: Floats, clusters: Ints) ->
     clusters : (C,) int array
     """
     wanted = settings.posterior
-    if wanted == "model" or (wanted == "auto" and reads_as_measure(one)):
+    # Verdicts have a model of their own, over all judges at once.
+    asked = wanted == "model" and not one.verdicts
+    if asked or (wanted == "auto" and reads_as_measure(one)):
         try:
             made = fit(language_scores(one.whole), draws=settings.draws, random_seed=settings.seed)
         except BayesjudgeError:
-            if wanted == "model":
+            if asked:
                 raise
         else:
             method = f"crossed ({made.metadata['engine']}, {made.metadata['method']})"
             draws = gaussian_draws(made, one.whole.languages)
-            if made.convergence.converged or wanted == "model":
+            if made.convergence.converged or asked:
                 return Believed(draws, method, made.convergence.converged)
     return Believed(weighted(one.whole, weights, clusters), BOOTSTRAP)
 
