@@ -139,6 +139,10 @@ def test_scores_that_are_not_normal_are_said_so():
     frame["score"] = np.exp(1.5 * frame["score"])
     found = audited(frame, posterior="model", only=("acceptance", "posterior"))
     assert any("normal scores do not describe" in f.what for f in found.flags)
+    normal = audited(
+        table(seed=1, judges=("a",)), posterior="model", only=("acceptance", "posterior")
+    )
+    assert not any("normal scores do not describe" in f.what for f in normal.flags)
 
 
 def test_graded_scores_weigh_scenarios():

@@ -35,11 +35,14 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _MAX_ROWS = 60
+_MAX_COLUMNS = 9
 # Columns for which eighty characters leave no room.
 _ELSEWHERE = (
     "null_95", "n", "df1", "df2", "sd", "f_nll", "p_nll", "f_nll_clustered", "p_nll_clustered",
-    "p_language", "n_scenarios", "slope_se", "items_left_out", "population_share", "offset_se",
-    "mean_r2", "median_standardized", "null_after", "slope", "f_language",
+    "p_language", "n_scenarios", "slope", "slope_se", "items_left_out", "population_share",
+    "offset_se", "mean_r2", "median_standardized", "null_after", "f_language", "unique_language",
+    "unique_nll", "f_language_clustered", "gap_removed", "p_after", "positive", "negative",
+    "neither", "p_unequal", "rank_correlation",
 )  # fmt: skip
 
 
@@ -184,10 +187,13 @@ def _tables(found: Audit, title: str = "") -> list[RenderableType]:
     left_out: dict[str, None] = {}
     for heading, tables, section in audit_sections(found):
         for name, table in tables.items():
-            if name not in section.brief or len(table) > _MAX_ROWS or len(table.columns) > 30:
+            narrow = table[[c for c in table if c not in _ELSEWHERE]]
+            if "cell" in narrow and len(set(narrow["cell"]) - {""}) < 2:
+                narrow = narrow.drop(columns="cell")
+            too_much = len(narrow) > _MAX_ROWS or len(narrow.columns) > _MAX_COLUMNS
+            if name not in section.brief or too_much:
                 left_out[f"{section.key}.{name}"] = None
                 continue
-            narrow = table.drop(columns=[c for c in _ELSEWHERE if c in table])
             what = heading if len(section.brief) < 2 else f"{heading}: {name.replace('_', ' ')}"
             shown.append(frame_table(narrow, ". ".join(part for part in (title, what) if part)))
     if left_out:
