@@ -257,6 +257,7 @@ def test_uncertainty_is_regressed():
     assert (per.groupby("judge")["rank_summed"].max() == 6).all()
     notes = " ".join(found.sections[0].notes)
     assert "3 rows without an NLL" in notes
+    assert "a: mean NLL differs 1." in notes
     assert found.scores.n_excluded == 0
     without = audited(table(nll=nll), only="uncertainty")
     assert "n_tokens=COLUMN" in " ".join(without.sections[0].notes)
@@ -301,6 +302,9 @@ def test_texts_are_identified_where_the_extra_is(monkeypatch):
 
 def test_texts_without_the_extra_are_a_clear_error(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "py3langid", None)
+    found = audited(table(text="what"), only="language_labels")
+    assert "bayesjudge[lid]" in " ".join(found.sections[0].notes)
+    assert set(found["language_labels"]) == {"bought", "if_labelled"}
     with pytest.raises(UsageError, match=r"bayesjudge\[lid\]"):
         labels_module.identify_languages(("x",))
 
@@ -456,6 +460,12 @@ def test_own_shares_and_classes_are_taken():
     assert facts.loc["en", "web_share"] == 50
     by_class = found["resource"]["by_class"].set_index("resource_class")
     assert by_class["languages"].to_dict() == {"much": 5, "low": 1}
+    by_script = found["resource"]["by_script"].set_index("script")
+    assert by_script["languages"].to_dict() == {
+        "Latin": 3, "Devanagari": 1, "Hebrew": 1, "Japanese": 1,
+    }  # fmt: skip
+    mean = facts.loc[["en", "de", "sw"], "z"].mean()
+    assert by_script.loc["Latin", "z"] == pytest.approx(mean)
     mixed = frame.copy()
     mixed.loc[0, "web_share"] = 1.0
     with pytest.raises(DataError, match="several values of web_share"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from bayesjudge.errors import UsageError
 from bayesjudge.ranking import check_probability
@@ -168,7 +168,6 @@ class Audit:
     not_computed: dict[str, str]
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
-    extra: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, key: str) -> Mapping[str, pd.DataFrame]:
         """Return the tables of an analysis, as ``audit["acceptance"]["gaps"]``.

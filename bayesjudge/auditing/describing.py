@@ -331,25 +331,22 @@ def describe_resource(
         rows["pearson"].append(pearson(np.where(shares > 0, shares, np.nan), values)[0])
         rows["pearson_log"].append(pearson(log, values)[0])
         rows["n"].append(n)
+    scripts = ["" if k is None else k.script for k in known]
     facts = frame(
         {
             "language": table.languages,
             "name": ["" if k is None else k.name for k in known],
-            "script": ["" if k is None else k.script for k in known],
+            "script": scripts,
             "family": ["" if k is None else k.family for k in known],
             "resource_class": classes,
             "web_share": shares,
             "z": z.overall,
         }
     )
-    present = [c for c in dict.fromkeys(classes) if c]
-    by_class = frame(
-        {
-            "resource_class": present,
-            "languages": [classes.count(c) for c in present],
-            "z": [_mean_of(z.overall, [c == k for k in classes]) for c in present],
-        }
-    )
+    groups = {
+        "by_class": _by_group("resource_class", classes, z.overall),
+        "by_script": _by_group("script", scripts, z.overall),
+    }
     lost = [
         name for name, value in zip(table.languages, log, strict=True) if not np.isfinite(value)
     ]
@@ -362,13 +359,21 @@ def describe_resource(
         notes.append(f"without a web share, left out of correlations: {', '.join(lost)}")
     return Section(
         "resource",
-        {"correlations": frame(rows), "by_class": by_class, "languages": facts},
+        {"correlations": frame(rows), **groups, "languages": facts},
         tuple(notes),
         (),
         ("correlations", "by_class"),
     )
 
 
-def _mean_of(values: Floats, rows: Sequence[bool]) -> float:
-    held = values[np.array(rows, dtype=bool) & np.isfinite(values)]
-    return float(held.mean()) if held.size else np.nan
+def _by_group(name: str, labels: Sequence[str], values: Floats) -> pd.DataFrame:
+    """Return the mean z of each class or script, the most frequent first."""
+    found = sorted({c for c in labels if c}, key=lambda c: (-list(labels).count(c), c))
+    rows = [np.array([c == label for label in labels]) & np.isfinite(values) for c in found]
+    return frame(
+        {
+            name: found,
+            "languages": [list(labels).count(c) for c in found],
+            "z": [float(values[r].mean()) if r.any() else np.nan for r in rows],
+        }
+    )

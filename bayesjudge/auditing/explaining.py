@@ -31,6 +31,7 @@ from bayesjudge.auditing.regressions import (
     within_language_slope,
 )
 from bayesjudge.auditing.table import AuditTable
+from bayesjudge.errors import UsageError
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Tag
 
@@ -72,7 +73,9 @@ def describe_uncertainty(
     if (~known).any():
         notes.append(f"{int((~known).sum()):,} rows without an NLL are left out here")
     if tokens is not None:
-        tables["per_token"] = frame(_per_token(table, nll, tokens))
+        per_token = _per_token(table, nll, tokens)
+        tables["per_token"] = frame(per_token)
+        notes += _folds(per_token)
     else:
         notes.append("summed against per-token NLL: needs token counts (--column n_tokens=COLUMN)")
     if not table.has_items:
@@ -157,6 +160,24 @@ def _per_token(table: AuditTable, nll: Floats, tokens: Floats) -> dict[str, Any]
         rows["per_token"] += each[held].tolist()
         rows["rank_per_token"] += midranks(-each[held]).tolist()
     return rows
+
+
+def _folds(rows: Mapping[str, Any]) -> list[str]:
+    """Say how far language means of NLL lie apart, summed and per token."""
+    said = []
+    for judge in dict.fromkeys(rows["judge"]):
+        here = [name == judge for name in rows["judge"]]
+        summed, each = (
+            np.array([v for v, keep in zip(rows[key], here, strict=True) if keep])
+            for key in ("summed", "per_token")
+        )
+        if min(summed.min(), each.min()) > 0:
+            said.append(
+                f"{judge}: mean NLL differs {summed.max() / summed.min():.2f}-fold between "
+                f"languages summed, {each.max() / each.min():.2f}-fold per token; Spearman's rho "
+                f"of the two {spearman(summed, each)[0]:.2f}"
+            )
+    return said
 
 
 def _regress(
@@ -274,13 +295,13 @@ def describe_labels(
     flags: tuple[Problem, ...] = ()
     brief: tuple[str, ...] = ()
     if label is None and text is not None:
-        texts = tuple(text.levels)
-        names = identify_languages(texts)
-        levels = tuple(dict.fromkeys(names))
-        position = {level: code for code, level in enumerate(levels)}
-        lookup = np.array([position[name] for name in names] + [-1], dtype=np.int64)
-        label = Tag("lid_language", levels, lookup[text.codes])
-        notes.append("labels: py3langid on the column text")
+        try:
+            label = _identified(text)
+        except UsageError as error:
+            # The other analyses do not wait for an extra.
+            notes.append(str(error))
+        else:
+            notes.append("labels: py3langid on the column text")
     if label is None:
         notes.append(
             "acceptance under labels as found: needs a column of languages as identified "
@@ -290,6 +311,13 @@ def describe_labels(
         tables["labelled"], flags = _labelled(usable, settings, label, meeting_rows)
         brief = ("labelled",)
     return Section("language_labels", tables, tuple(notes), flags, brief)
+
+
+def _identified(text: Tag) -> Tag:
+    names = identify_languages(text.levels)
+    levels = tuple(dict.fromkeys(names))
+    lookup = np.array([*(levels.index(name) for name in names), -1], dtype=np.int64)
+    return Tag("lid_language", levels, lookup[text.codes])
 
 
 def _labelled(

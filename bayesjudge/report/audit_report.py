@@ -23,7 +23,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "means": ("by_language", "by_judge", "by_cell"),
     "anova": ("tests",),
     "agreement": ("pearson", "extremes"),
-    "resource": ("correlations", "by_class", "languages"),
+    "resource": ("correlations", "by_class", "by_script", "languages"),
     "pairwise_accuracy": ("summary", "by_language", "differences"),
     "acceptance": ("gaps", "rates"),
     "offset_correction": ("corrections", "offsets"),
