@@ -80,8 +80,8 @@ def audit(
     posterior : {"auto", "model", "items", "none"}
         ``model``: the exact engine's ``crossed`` of language x item for each judge (and
         over judges), and ``verdict`` for 0/1 scores, by NUTS; ``items``: the
-        Bayesian bootstrap of scenarios; ``auto``: the model where scores read as
-        normal measures, else items.
+        Bayesian bootstrap of scenarios; ``auto``: the model where scores have many
+        values and languages are of equal spread, which it assumes; else items.
     draws : int
     random_seed : int
     ci_prob : float

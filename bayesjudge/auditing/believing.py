@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from bayesjudge.auditing.acceptance import FEW_VALUES, cell_weights
 from bayesjudge.auditing.answer import Settings
 from bayesjudge.auditing.deciding import Judged
+from bayesjudge.auditing.describing import LEVEL
 from bayesjudge.auditing.posterior import (
     GaussianDraws,
     ScoreDraws,
     WeightedItems,
 )
+from bayesjudge.auditing.structure import dispersion
 from bayesjudge.auditing.table import AuditTable
 from bayesjudge.errors import BayesjudgeError
 from bayesjudge.fitted import Fit
@@ -27,6 +29,8 @@ type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
 BOOTSTRAP = "Bayesian bootstrap of scenarios"
+LEAST_ITEMS = 5
+PERMUTATIONS = 199
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,18 +42,23 @@ class Believed:
     converged: bool = True
 
 
-def reads_as_measure(one: Judged) -> bool:
+def reads_as_measure(one: Judged, seed: int) -> bool:
     """Whether a normal model of language x item can describe a judge's scores.
 
-    It needs many distinct scores, one cell, and one score an item and language.
+    It needs many distinct scores, one cell, one score an item and language, and
+    languages whose spread does not differ beyond chance: what items share counts in
+    each language alike, so a language of narrow scores is not in it.
     """
     table = one.whole
     if one.verdicts or np.unique(table.score).size <= FEW_VALUES:
         return False
-    if np.unique(table.cell).size > 1 or np.unique(table.cluster).size < 5:
+    if np.unique(table.cell).size > 1 or np.unique(table.cluster).size < LEAST_ITEMS:
         return False
     key = table.cluster * len(table.languages) + table.language
-    return bool(np.unique(key).size == key.size)
+    if np.unique(key).size < key.size:
+        return False
+    spread = dispersion(table, PERMUTATIONS, np.random.default_rng([seed, 2]))
+    return bool(spread.p_value >= LEVEL)
 
 
 def language_scores(table: AuditTable, with_judge: bool = False) -> Scores:
@@ -134,7 +143,7 @@ def believe(one: Judged, settings: Settings, weights: Floats, clusters: Ints) ->
     wanted = settings.posterior
     # Verdicts have a model of their own, over all judges at once.
     asked = wanted == "model" and not one.verdicts
-    if asked or (wanted == "auto" and reads_as_measure(one)):
+    if asked or (wanted == "auto" and reads_as_measure(one, settings.seed)):
         try:
             made = fit(language_scores(one.whole), draws=settings.draws, random_seed=settings.seed)
         except BayesjudgeError:
@@ -182,13 +191,16 @@ def panel_by_model(
 ) -> Panel | None:
     """Return acceptance over the panel from one crossed fit of language x judge x item.
 
-    Scores are standardized within judge; None where a judge lacks a language, or its
-    scores are no measure.
+    Scores are standardized within judge; None where a judge lacks a language, or, unless
+    the model is asked for, where a judge's scores are no measure.
     """
     judges = list(by_judge.values())
     languages = judges[0].whole.languages
     everywhere = all(np.unique(j.whole.language).size == len(languages) for j in judges)
-    if not everywhere or not all(reads_as_measure(one) for one in judges):
+    if not everywhere or any(one.verdicts for one in judges):
+        return None
+    asked = settings.posterior == "model"
+    if not asked and not all(reads_as_measure(one, settings.seed) for one in judges):
         return None
     whole = replace(table, score=judges[0].sign * table.score)
     scores = language_scores(whole, with_judge=True)

@@ -25,6 +25,7 @@ from bayesjudge.auditing.means import (
     one_way,
     pearson,
     spearman,
+    squared_distances,
 )
 from bayesjudge.auditing.permuting import p_value
 from bayesjudge.auditing.table import AuditTable
@@ -88,8 +89,8 @@ def describe_means(table: AuditTable, given: CellNumbers, settings: Settings) ->
     }
     found, held = influences(table), table.has_items
     if held and found.df > 0:
-        unit = np.array([table.score[table.judge == j].std() for j in range(J)])
-        what = offsets(found, unit)
+        squares = influences(table, squared_distances(table.score, table.judge, J))
+        what = offsets(found, squares)
         low, high = t_interval(what.offset, what.offset_se, what.df, settings.ci_prob)
         by_judge |= {
             "se": what.mean_se.reshape(-1),

@@ -95,6 +95,11 @@ def describe_posterior(
         "the gap of the draws is positive by construction: read the excess under acceptance, and "
         "p_above_margin, P(highest less lowest rate > margin), beside it",
     ]
+    if settings.posterior == "auto":
+        notes.append(
+            "the model (crossed, of language x item) is taken where scores have many values, one "
+            "cell, one score an item, and languages of equal spread; else scenarios are weighed"
+        )
     if clusters.size < FEW_CLUSTERS:
         notes.append(f"{clusters.size} scenarios only: weighing them gives too narrow intervals")
     if threshold_rows:

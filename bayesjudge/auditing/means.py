@@ -100,33 +100,38 @@ class Offsets:
     df: int
 
 
-def offsets(found: Influence, unit: Floats) -> Offsets:
+def offsets(found: Influence, squares: Influence) -> Offsets:
     """Return each language's offset with its standard error, scenarios independent.
 
     The offset of a language is its mean less the mean over the judge's languages; the
     error of the difference is taken scenario by scenario, so what scenarios share
-    between languages cancels.
+    between languages cancels. Over the panel, offsets are divided by the sd of the
+    judge's scores, whose own error counts.
 
     Parameters
     ----------
     found : Influence
-    unit : (J,) float array
-        Standard deviation of a judge's scores, taken as known.
+        Of the scores.
+    squares : Influence
+        Of the squared distances from the judge's mean.
     """
     held = np.isfinite(found.mean)
-    centre = nan_mean(found.mean, 1)[:, None]
     share = held / held.sum(axis=1, keepdims=True)
-    offset = found.mean - centre
+    offset = found.mean - nan_mean(found.mean, 1)[:, None]
     psi = found.psi - (found.psi * share[:, None, :]).sum(axis=2, keepdims=True)
     mean_se = np.stack([found.se(one) for one in found.psi])
     offset_se = np.stack([found.se(one) for one in psi])
-    scale = np.where(unit > 0, unit, np.nan)
+    variance = nan_mean(squares.mean, 1)
+    scale = np.where(variance > 0, np.sqrt(variance), np.nan)
+    # The influence on log sd, of each scenario: (J, C).
+    log_psi = (squares.psi * share[:, None, :]).sum(axis=2) / (2 * scale[:, None] ** 2)
     inside = held & np.isfinite(scale)[:, None]
     with np.errstate(invalid="ignore"):
         weight = np.where(inside, 1.0 / inside.sum(axis=0), 0.0)
         scaled = np.where(inside, offset / scale[:, None], 0.0)
         panel = np.where(inside.any(axis=0), (weight * scaled).sum(axis=0), np.nan)
-        parts = np.where(inside[:, None, :], psi / scale[:, None, None], 0.0)
+        parts = psi / scale[:, None, None] - scaled[:, None, :] * log_psi[:, :, None]
+        parts = np.where(inside[:, None, :], parts, 0.0)
     panel_psi = (weight[:, None, :] * parts).sum(axis=0)
     return Offsets(
         mean=found.mean,
@@ -137,6 +142,13 @@ def offsets(found: Influence, unit: Floats) -> Offsets:
         panel_se=np.where(inside.any(axis=0), found.se(panel_psi), np.nan),
         df=found.df,
     )
+
+
+def squared_distances(score: Floats, judge: Ints, n_judges: int) -> Floats:
+    """Return squared distances of scores from the plain mean of their judge, (N,)."""
+    n = np.bincount(judge, minlength=n_judges)
+    mean = np.bincount(judge, weights=score, minlength=n_judges) / np.maximum(n, 1)
+    return np.asarray((score - mean[judge]) ** 2)
 
 
 @dataclass(frozen=True)
