@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayesjudge.assignment import Assignment, assign
+    from bayesjudge.auditing.answer import Audit
+    from bayesjudge.auditing.auditor import audit
+    from bayesjudge.auditing.reading import read_languages
     from bayesjudge.calibration.calibrating import Calibration, calibrate
     from bayesjudge.closed_form.allocation import strategy_variances
     from bayesjudge.closed_form.panel_variance import panel_components
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Anova": "decomposing",
     "Assignment": "assignment",
+    "Audit": "auditing.answer",
     "BayesjudgeError": "errors",
     "Calibration": "calibration.calibrating",
     "DataError": "errors",
@@ -47,6 +51,7 @@ _HOMES = {
     "UsageError": "errors",
     "anova": "decomposing",
     "assign": "assignment",
+    "audit": "auditing.auditor",
     "calibrate": "calibration.calibrating",
     "fit": "fitting",
     "load": "fitted",
@@ -54,6 +59,7 @@ _HOMES = {
     "panel_components": "closed_form.panel_variance",
     "plan": "planning.choosing",
     "plan_next": "planning.sequencing",
+    "read_languages": "auditing.reading",
     "read_model": "spec",
     "read_scores": "scores",
     "reliability": "planning.reliabilities",
@@ -68,6 +74,7 @@ _HOMES = {
 __all__ = [
     "Anova",
     "Assignment",
+    "Audit",
     "BayesjudgeError",
     "Calibration",
     "DataError",
@@ -82,6 +89,7 @@ __all__ = [
     "UsageError",
     "anova",
     "assign",
+    "audit",
     "calibrate",
     "fit",
     "load",
@@ -89,6 +97,7 @@ __all__ = [
     "panel_components",
     "plan",
     "plan_next",
+    "read_languages",
     "read_model",
     "read_scores",
     "reliability",

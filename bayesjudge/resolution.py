@@ -228,6 +228,8 @@ def resolve(
         Where a scale is ``by`` a facet that the term or table does not have,
         or the unit is not positive and finite.
     """
+    # A table read to compare languages has none, and no model ranks it.
+    scores.facet("backbone")
     unit, location = unit_and_location(spec, scores, unit, location)
     facets = _facets_with_nesting(scores)
     categories = (

@@ -39,6 +39,7 @@ LAYERS = {
     "judge_panels": 5,
     "planning": 5,
     "assignment": 5,
+    "auditing": 5,
     "judges": 6,
     "report": 7,
     "cli": 8,

@@ -372,6 +372,102 @@ app.command()(assign)
 
 
 @app.command()
+def audit(
+    source: o.Source,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="ROLE=COLUMN",
+            help="Which column serves as what; also pair, nll, n_tokens, web_share, resource, "
+            "verdict_tag, parse_ok, lid_language, text, and n and sd of cell means.",
+            rich_help_panel="The table",
+        ),
+    ] = None,
+    where: o.Where = None,
+    by: o.By = None,
+    facet: o.FacetOption = None,
+    random: o.RandomOption = None,
+    ignore: o.Ignore = None,
+    scale: o.ScaleOption = None,
+    lower_is_better: o.LowerIsBetter = False,
+    missing: o.Missing = None,
+    strict: o.Strict = False,
+    replicates: o.Replicates = False,
+    failure: Annotated[
+        list[str] | None,
+        typer.Option("--failure", metavar="TAG", help="A verdict tag that means failure."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="KEY", help="An analysis to make, by its JSON key (all)."),
+    ] = None,
+    answers: Annotated[
+        str | None,
+        typer.Option("--answers", help="Of pairs: rejected, chosen or both (rejected)."),
+    ] = None,
+    quantile: Annotated[
+        float | None, typer.Option("--quantile", help="Of scores: the threshold (0.5).")
+    ] = None,
+    held_out: Annotated[
+        float | None, typer.Option("--held-out", help="Scenarios that set it (0.5).")
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option("--margin", help="Of acceptance; less counts as none (0.05).")
+    ] = None,
+    target: Annotated[
+        float | None, typer.Option("--target", help="Rate of thresholds by language (1 - quantile)")
+    ] = None,
+    permutations: Annotated[
+        int | None, typer.Option("--permutations", help="Of languages within scenarios (999).")
+    ] = None,
+    posterior: Annotated[
+        str | None, typer.Option("--posterior", help="auto, model, items or none (auto).")
+    ] = None,
+    draws: o.Draws = None,
+    seed: o.Seed = None,
+    ci_prob: Annotated[
+        float | None, typer.Option("--ci-prob", help="Probability of the intervals (0.95).")
+    ] = None,
+    json: o.Json = False,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", help="A folder for tables and report.")
+    ] = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Say what the language of an item does to its scores, and to decisions by them."""
+    with answering():
+        from bayesjudge.cli.auditing import run_audit
+
+        reading = o.ReadingOptions(
+            column,
+            where,
+            facet,
+            random,
+            ignore,
+            scale,
+            lower_is_better,
+            missing,
+            strict,
+            replicates,
+        )
+        asked = {
+            "answers": answers,
+            "quantile": quantile,
+            "held_out": held_out,
+            "margin": margin,
+            "target": target,
+            "permutations": permutations,
+            "posterior": posterior,
+            "draws": draws,
+            "seed": seed,
+            "ci_prob": ci_prob,
+            "only": only,
+        }
+        run_audit(source, reading, by, asked, failure, o.OutputOptions(json, out, quiet))
+
+
+@app.command()
 def models(
     name: Annotated[
         str | None, typer.Argument(help="A shipped model or a TOML file.", show_default=False)

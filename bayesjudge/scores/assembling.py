@@ -15,6 +15,7 @@ from bayesjudge.scores.checking import (
     check_scale,
     parse_covariate,
     parse_human,
+    parse_numbers,
     parse_scores,
     warn_of_emptied,
 )
@@ -25,7 +26,7 @@ from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.raw import RawTable
 from bayesjudge.scores.scales import check_scales
-from bayesjudge.scores.table import Facet, Scores
+from bayesjudge.scores.table import Facet, Scores, Tag
 
 MAX_GROUP_LEVELS = 200
 """Unused columns of more levels are not searched for a second scale."""
@@ -48,7 +49,8 @@ class Reading:
     n_rows : int
         Data rows that were looked at: all, or those that ``where`` and the level keep.
     design : Design or None
-        None where errors kept the table from being put together.
+        None where errors kept the table from being put together, or where not
+        backbones are measured.
     rows : (N,) int array or None
         Row of the source, from 0, that each score came from; None without scores.
     """
@@ -152,10 +154,10 @@ def assemble(
     """Put rows together to ``Scores``, gathering problems on the way."""
     problems = [*resolved.problems, *found]
     candidate, used = None, None
-    if rows.size and resolved.column("score") and resolved.column("backbone"):
+    if rows.size and resolved.column("score") and resolved.column(wishes.measured):
         candidate, used = _build(table, resolved, wishes, options, rows, problems, by)
     design = None
-    if candidate is not None:
+    if candidate is not None and wishes.measured == "backbone":
         design = describe_design(candidate)
         problems.extend(problems_of_design(candidate, design))
     rank = {"error": 0, "warning": 1, "note": 2}
@@ -195,6 +197,14 @@ def _build(
             )
             problems.extend(more)
             keep &= np.isfinite(covariates[name])
+    numbers = {
+        name: parse_numbers(table, columns[name], rows)
+        for name in resolved.numbers
+        if name in columns
+    }
+    for _, more in numbers.values():
+        problems.extend(more)
+    tags = {name: table.columns[columns[name]].labels for name in resolved.tags if name in columns}
     human = None
     if "human_score" in columns:
         human, more = parse_human(table, columns["human_score"], rows)
@@ -218,14 +228,16 @@ def _build(
         present, compact = np.unique(codes, return_inverse=True)
         levels = tuple(column.levels[code] for code in present)
         facets.append(Facet(name, wishes.role_of(name), levels, compact.astype(np.int64)))
-    if facets[0].n_levels < 2:
+    measured = next(facet for facet in facets if facet.name == wishes.measured)
+    if measured.n_levels < 2:
+        verb = "rank" if measured.name == "backbone" else "compare"
         problems.append(
             Problem(
                 "error",
-                f"there is one backbone only, {facets[0].levels[0]!r}, and nothing to rank",
-                f"column {columns['backbone']!r}",
+                f"there is one {measured.name} only, {measured.levels[0]!r}, and nothing to {verb}",
+                f"column {columns[measured.name]!r}",
                 int(used.size),
-                "Give scores of two backbones or more",
+                f"Give scores of two {measured.name}s or more",
             )
         )
     unused = [name for name in resolved.unused if name != by]
@@ -233,7 +245,7 @@ def _build(
         cells = [(facet.name, facet.levels, facet.codes) for facet in facets]
         problems.extend(check_duplicates(table, used, cells, unused))
     problems.extend(check_scale(table, columns["score"], used, score, options.scale))
-    problems.extend(_check_scales(table, used, score, facets, unused))
+    problems.extend(_check_scales(table, used, score, facets, unused, measured))
     scores = Scores(
         score=score,
         facets=tuple(facets),
@@ -245,6 +257,8 @@ def _build(
         mapping=resolved.mapping,
         source=table.source,
         covariates=tuple((name, values[keep]) for name, values in covariates.items()),
+        numbers=tuple((name, values[keep]) for name, (values, _) in numbers.items()),
+        tags=tuple(Tag(n, tag.levels, tag.codes[rows][keep]) for n, tag in tags.items()),
     )
     return scores, used
 
@@ -255,10 +269,11 @@ def _check_scales(
     score: NDArray[np.float64],
     facets: Sequence[Facet],
     unused: Sequence[str],
+    measured: Facet,
 ) -> tuple[Problem, ...]:
     """Look for a second scale in each facet, and in columns of few levels."""
     named = {facet.name: facet for facet in facets}
-    answer = [facet for facet in facets if facet.name not in ("backbone", "judge")]
+    answer = [facet for facet in facets if facet.name not in (measured.name, "judge")]
     codes, sizes = [f.codes for f in answer], [f.n_levels for f in answer]
     same = cell_keys(codes, sizes)[0] if answer else np.zeros(rows.size, dtype=np.int64)
     groups = [(facet.name, facet.codes) for facet in answer]
@@ -270,7 +285,7 @@ def _check_scales(
     return check_scales(
         score,
         None if judge is None else (judge.levels, judge.codes),
-        named["backbone"].codes,
+        measured.codes,
         same,
         groups,
     )

@@ -32,6 +32,9 @@ def read_scores(
     strict: bool = False,
     replicates: bool = False,
     covariates: Iterable[str] = (),
+    measured: str = "backbone",
+    numbers: Iterable[str] = (),
+    tags: Iterable[str] = (),
 ) -> Scores:
     """Read a table of scores.
 
@@ -62,6 +65,12 @@ def read_scores(
         Rows that share a cell are repeated calls.
     covariates : str or iterable of str
         Numeric columns that the model takes; rows without a number are left out.
+    measured : {"backbone", "language"}
+        What is compared, and so required: ``language`` reads a table for
+        :func:`bayesjudge.audit`, which may have no backbones.
+    numbers, tags : str or iterable of str
+        Columns of numbers and of text that are taken along where they are
+        there; rows without are kept.
 
     Returns
     -------
@@ -77,7 +86,7 @@ def read_scores(
     """
     wishes, options = _take(
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
-        replicates, covariates,
+        replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
     table = read_raw(source)
     return _scan(table, wishes, options).require(table.source)
@@ -97,13 +106,16 @@ def scan(
     strict: bool = False,
     replicates: bool = False,
     covariates: Iterable[str] = (),
+    measured: str = "backbone",
+    numbers: Iterable[str] = (),
+    tags: Iterable[str] = (),
 ) -> Reading:
     """Read a table and say what is wrong with it, without raising for its content.
 
     Parameters
     ----------
     source, columns, where, facets, random, ignore, scale, lower_is_better, \
-missing, strict, replicates, covariates
+missing, strict, replicates, covariates, measured, numbers, tags
         As in ``read_scores``.
 
     Returns
@@ -119,7 +131,7 @@ missing, strict, replicates, covariates
     """
     wishes, options = _take(
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
-        replicates, covariates,
+        replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
     return _scan(read_raw(source), wishes, options)
 
@@ -139,6 +151,9 @@ def split_by(
     strict: bool = False,
     replicates: bool = False,
     covariates: Iterable[str] = (),
+    measured: str = "backbone",
+    numbers: Iterable[str] = (),
+    tags: Iterable[str] = (),
 ) -> dict[str, Reading]:
     """Read one table for each label of a column.
 
@@ -147,7 +162,7 @@ def split_by(
     by : str
         A column that serves as no facet.
     source, columns, where, facets, random, ignore, scale, lower_is_better, \
-missing, strict, replicates, covariates
+missing, strict, replicates, covariates, measured, numbers, tags
         As in ``read_scores``.
 
     Returns
@@ -164,7 +179,7 @@ missing, strict, replicates, covariates
     """
     wishes, options = _take(
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
-        replicates, covariates,
+        replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
     table = read_raw(source)
     resolved = resolve_columns(tuple(table.columns), wishes)
@@ -219,8 +234,15 @@ def _take(
     strict: bool,
     replicates: bool,
     covariates: Iterable[str],
+    measured: str,
+    numbers: Iterable[str],
+    tags: Iterable[str],
 ) -> tuple[Wishes, Options]:
     """Bring the arguments into one form."""
+    if measured not in ("backbone", "language"):
+        raise UsageError(
+            f"{measured!r} is nothing that can be measured", "measured", "backbone or language"
+        )
     named = columns.items() if isinstance(columns, Mapping) else columns or ()
     for role, column in named:
         others = [other for name, other in named if name == role and other != column]
@@ -231,8 +253,9 @@ def _take(
                 "Name one column for each role",
             )
     wishes = Wishes(
-        dict(named), _several(facets), _several(random), _several(ignore), _several(covariates)
-    )
+        dict(named), _several(facets), _several(random), _several(ignore), _several(covariates),
+        measured, _several(numbers), _several(tags),
+    )  # fmt: skip
     pairs = where.items() if isinstance(where, Mapping) else where
     options = Options(
         tuple((str(column), str(label)) for column, label in pairs),

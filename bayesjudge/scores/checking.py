@@ -193,6 +193,33 @@ def parse_covariate(
     return values, (problem,)
 
 
+def parse_numbers(
+    table: RawTable, name: str, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], tuple[Problem, ...]]:
+    """Read a column of numbers that is taken along: nan where there is none, and a note.
+
+    Returns
+    -------
+    (N,) float array
+    tuple of Problem
+    """
+    coded = table.columns[name].coded
+    codes = coded.codes[rows]
+    values = np.array([*map(parse_number, coded.values), np.nan])[codes]
+    unusable = ~np.isfinite(values)
+    values[unusable] = np.nan
+    if not unusable.any():
+        return values, ()
+    problem = Problem(
+        "note",
+        f"{count(unusable.sum(), 'row has', 'rows have')} no number in {name!r} and "
+        "are left out where it is needed",
+        f"column {name!r}, {table.name_rows(rows[unusable])}",
+        int(unusable.sum()),
+    )
+    return values, (problem,)
+
+
 def check_labels(
     table: RawTable, facet: str, name: str, rows: NDArray[np.int64], strict: bool = False
 ) -> tuple[Labels, tuple[Problem, ...]]:

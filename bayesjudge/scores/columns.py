@@ -51,6 +51,10 @@ class Wishes:
         Columns taken out of consideration.
     covariates : tuple of str
         Numeric columns that the model takes.
+    measured : {"backbone", "language"}
+        The facet that every row must have; of the other nothing is asked.
+    numbers, tags : tuple of str
+        Columns of numbers and of text that are taken along where they are there.
 
     Raises
     ------
@@ -64,6 +68,9 @@ class Wishes:
     random: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     covariates: tuple[str, ...] = ()
+    measured: str = "backbone"
+    numbers: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.facets:
@@ -86,12 +93,12 @@ class Wishes:
                     "Give the model's covariate another name, and map its column to that",
                 )
         for role in self.columns:
-            if role not in (*ROLES, *self.covariates) and role not in named:
+            if role not in (*ROLES, *self.covariates, *self.numbers, *self.tags, *named):
                 raise UsageError(
                     f"{role!r} is no role that a column can have",
                     f"--column {role}={self.columns[role]}",
-                    f"Roles are {', '.join(ROLES)}; a facet of your own also needs "
-                    f"--facet {role} or --random {role}",
+                    f"Roles are {', '.join((*ROLES, *self.numbers, *self.tags))}; "
+                    f"a facet of your own also needs --facet {role} or --random {role}",
                 )
         targets = list(self.columns.values())
         for column in targets:
@@ -134,14 +141,16 @@ class Resolved:
         Columns that serve nothing, in the source's order.
     problems : tuple of Problem
         What is missing, asked or refused.
-    covariates : tuple of str
-        Which of the roles are covariates.
+    covariates, numbers, tags : tuple of str
+        Which of the roles are covariates, and which columns are taken along.
     """
 
     mapping: tuple[tuple[str, str], ...]
     unused: tuple[str, ...]
     problems: tuple[Problem, ...]
     covariates: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
     def column(self, role: str) -> str | None:
         """Column that serves a role, or None."""
@@ -150,7 +159,7 @@ class Resolved:
     @property
     def facets(self) -> tuple[str, ...]:
         """Facets that have a column, in order."""
-        others = ("score", "human_score", *self.covariates)
+        others = ("score", "human_score", *self.covariates, *self.numbers, *self.tags)
         return tuple(role for role, _ in self.mapping if role not in others)
 
 
@@ -209,18 +218,27 @@ def resolve_columns(names: Sequence[str], wishes: Wishes) -> Resolved:
         elif candidates:
             problems.append(_ask_which(role, candidates))
             taken.update(candidates)
-        elif role in ("score", "backbone"):
+        elif role in ("score", wishes.measured):
             problems.append(_lacking(role, names))
         elif role in wishes.random and role not in ("scenario", "generation"):
             problems.append(_absent(role, role, names))
     taken.update(found.values())
+    offered = [name for name in (*wishes.numbers, *wishes.tags) if name not in named]
+    for name in offered:
+        match = _find(name, [column for column in names if column not in taken])
+        if match is not None:
+            found[name] = match
+            taken.add(match)
     free = [name for name in names if name not in taken]
     for name in free:
         problems.extend(_doubtful(name, found))
-    order = ("score", *CANONICAL_FACETS, *wishes.added, "human_score", *wishes.covariates)
+    beside = (*wishes.covariates, *wishes.numbers, *wishes.tags)
+    order = ("score", *CANONICAL_FACETS, *wishes.added, "human_score", *beside)
     mapping = tuple((role, found[role]) for role in order if role in found)
     unused = tuple(name for name in names if name not in found.values())
-    return Resolved(mapping, unused, tuple(problems), wishes.covariates)
+    return Resolved(
+        mapping, unused, tuple(problems), wishes.covariates, wishes.numbers, wishes.tags
+    )
 
 
 def _plain(name: str) -> str:

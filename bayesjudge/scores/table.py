@@ -56,6 +56,33 @@ class Facet:
 
 
 @dataclass(frozen=True, eq=False)
+class Tag:
+    """Text beside the scores that is no facet of the design.
+
+    Attributes
+    ----------
+    name : str
+    levels : tuple of str
+        Labels, byte for byte.
+    codes : (N,) int array
+        Index into ``levels``, one a score; -1 where there is none.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    codes: NDArray[np.int64]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tag):
+            return NotImplemented
+        return (self.name, self.levels) == (other.name, other.levels) and np.array_equal(
+            self.codes, other.codes
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
 class Scores:
     """A validated table: one score a row, integer codes a facet.
 
@@ -65,7 +92,8 @@ class Scores:
         Finite, on the user's scale.
     facets : tuple of Facet
         In the order backbone, judge, language, scenario, generation, then the
-        user's in the order given. Always holds ``backbone``.
+        user's in the order given. Holds ``backbone``, unless it was read to
+        compare languages.
     human_score : (N,) float array or None
         Gold labels; nan where unlabelled.
     scale : (low, high) or None
@@ -84,6 +112,10 @@ class Scores:
         Where the table came from, for messages.
     covariates : tuple of (name, (N,) float array)
         Numeric columns that a model takes, as they were read; finite.
+    numbers : tuple of (name, (N,) float array)
+        Numbers beside the scores, nan where there is none.
+    tags : tuple of Tag
+        Text beside the scores.
     """
 
     score: NDArray[np.float64]
@@ -97,6 +129,8 @@ class Scores:
     problems: tuple[Problem, ...] = field(default=())
     source: str = "table"
     covariates: tuple[tuple[str, NDArray[np.float64]], ...] = ()
+    numbers: tuple[tuple[str, NDArray[np.float64]], ...] = ()
+    tags: tuple[Tag, ...] = ()
 
     def __post_init__(self) -> None:
         for name, values in self.covariates:
@@ -129,6 +163,12 @@ class Scores:
                 np.array_equal(own, theirs)
                 for (_, own), (_, theirs) in zip(self.covariates, other.covariates, strict=True)
             )
+            and [name for name, _ in self.numbers] == [name for name, _ in other.numbers]
+            and all(
+                np.array_equal(own, theirs, equal_nan=True)
+                for (_, own), (_, theirs) in zip(self.numbers, other.numbers, strict=True)
+            )
+            and self.tags == other.tags
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -164,6 +204,14 @@ class Scores:
             self.source,
             f"Read it with covariates=[{name!r}]; map its column with --column {name}=COLUMN",
         )
+
+    def number(self, name: str) -> NDArray[np.float64] | None:
+        """Return the (N,) numbers of a column that was taken along; None where it was not."""
+        return next((values for known, values in self.numbers if known == name), None)
+
+    def tag(self, name: str) -> Tag | None:
+        """Return the text of a column that was taken along; None where it was not."""
+        return next((tag for tag in self.tags if tag.name == name), None)
 
     def has(self, name: str) -> bool:
         """Whether the table has this facet, with any number of levels."""
