@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayesjudge.cross_validating import Comparison, compare
     from bayesjudge.decomposing import Anova, anova
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
     from bayesjudge.fitted import Fit, load
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Anova": "decomposing",
     "BayesjudgeError": "errors",
+    "Comparison": "cross_validating",
     "DataError": "errors",
     "Fit": "fitted",
     "ModelError": "errors",
@@ -30,6 +32,7 @@ _HOMES = {
     "Scores": "scores",
     "UsageError": "errors",
     "anova": "decomposing",
+    "compare": "cross_validating",
     "fit": "fitting",
     "load": "fitted",
     "read_model": "spec",
@@ -43,6 +46,7 @@ _HOMES = {
 __all__ = [
     "Anova",
     "BayesjudgeError",
+    "Comparison",
     "DataError",
     "Fit",
     "ModelError",
@@ -50,6 +54,7 @@ __all__ = [
     "Scores",
     "UsageError",
     "anova",
+    "compare",
     "fit",
     "load",
     "read_model",
