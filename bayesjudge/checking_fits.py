@@ -56,7 +56,8 @@ def check_fit(
     if resolved.spec.is_latent:
         return ()
     values = check_values(scores.score)
-    if values.value == 1:
+    if values.value < 3:
+        # Residuals of verdicts have nothing more to say.
         return (values,)
     found = _realized(resolved, posterior, made)
     backbone = scores.facet("backbone")
