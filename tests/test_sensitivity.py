@@ -90,11 +90,10 @@ def test_the_table_says_how_far_p_best_moves():
 
 @pytest.fixture(scope="module")
 def small():
-    table = simulate(
+    return simulate(
         "crossed_common", backbones=3, scenarios=3, judges=2, random_seed=3,
         sd={"backbone": 0.5, "residual": 0.8},
     ).table  # fmt: skip
-    return table
 
 
 def test_refits_are_fits_with_those_priors(small):
