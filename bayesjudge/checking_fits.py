@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 type Floats = NDArray[np.float64]
 
-# Posterior draws whose residuals are looked at.
+# Posterior draws whose residuals are looked at, fewer of tables beyond a million scores.
 _DRAWS = 8
+_MOST_RESIDUALS = 8_000_000
 
 
 def check_fit(
@@ -117,7 +118,8 @@ def _realized(
 ) -> tuple[Floats, Floats] | None:
     """Return predictors (n, N) and residual scales of some draws; None where effects lack."""
     chains, length = posterior.sizes["chain"], posterior.sizes["draw"]
-    some = posterior.isel(draw=thinned(chains, length, _DRAWS))
+    wanted = min(_DRAWS, max(_MOST_RESIDUALS // resolved.score.size, 1))
+    some = posterior.isel(draw=thinned(chains, length, wanted))
     try:
         given = parameters_of(resolved, some, made)
     except ModelError:

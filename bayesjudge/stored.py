@@ -134,5 +134,6 @@ def parameters_of(resolved: Resolved, posterior: xr.Dataset, made: dict[str, Any
 def not_kept(term: ResolvedTerm) -> ModelError:
     """Return the error of effects that were sampled and not kept."""
     return ModelError(
-        f"the effects of {term.name} were not kept", remedy="Fit with nested_effects=True"
+        f"the effects of {term.name} were not kept",
+        remedy="Fit with nested_effects=True, or rank with --log-likelihood",
     )

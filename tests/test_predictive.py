@@ -138,7 +138,7 @@ ORDINAL = {
 }
 
 
-@pytest.mark.parametrize("name", ["gaussian, one scale", "student t", "categories by judge"])
+@pytest.mark.parametrize("name", ["gaussian, one scale", "categories by judge"])
 def test_log_likelihood_is_what_numpyro_makes_of_the_same_draw(name):
     """The site of the scores in the engine's own program, at parameters that it drew."""
     spec = SPECS[name]
@@ -260,7 +260,7 @@ def test_new_scores_of_the_same_cells_are_as_likely_as_predicted():
     resolved = resolve(FIXED, base, 1.0, 5.0)
     rng = np.random.default_rng(12)
     pit = []
-    for seed in range(100):
+    for seed in range(60):
         score, truth = simulate_scores(resolved, rng)
         row = seed % score.size
         eta = truth["intercept"] + sum(
