@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bayesjudge.calibration.calibrating import Calibration, calibrate
     from bayesjudge.closed_form.allocation import strategy_variances
     from bayesjudge.closed_form.panel_variance import panel_components
+    from bayesjudge.cross_validating import Comparison, compare
     from bayesjudge.decomposing import Anova, anova
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
     from bayesjudge.fitted import Fit, load
@@ -39,6 +40,7 @@ _HOMES = {
     "Audit": "auditing.answer",
     "BayesjudgeError": "errors",
     "Calibration": "calibration.calibrating",
+    "Comparison": "cross_validating",
     "DataError": "errors",
     "Design": "planning.designs",
     "Fit": "fitted",
@@ -53,6 +55,7 @@ _HOMES = {
     "assign": "assignment",
     "audit": "auditing.auditor",
     "calibrate": "calibration.calibrating",
+    "compare": "cross_validating",
     "fit": "fitting",
     "load": "fitted",
     "panel_analysis": "judge_panels",
@@ -77,6 +80,7 @@ __all__ = [
     "Audit",
     "BayesjudgeError",
     "Calibration",
+    "Comparison",
     "DataError",
     "Design",
     "Fit",
@@ -91,6 +95,7 @@ __all__ = [
     "assign",
     "audit",
     "calibrate",
+    "compare",
     "fit",
     "load",
     "panel_analysis",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -14,23 +14,26 @@ from numpy.typing import NDArray
 
 from bayesjudge import comparing, ranking
 from bayesjudge.closed_form.paired import PairedDifference, paired_differences, se_ratio_findings
+from bayesjudge.engines import Settings
 from bayesjudge.engines.convergence import Diagnostics, diagnose
 from bayesjudge.errors import ModelError
 from bayesjudge.estimands import ScenarioTerm, finite_scenario_means, scenario_term
 from bayesjudge.families import prior_findings
-from bayesjudge.resolution import Resolved, ResolvedTerm, resolve
+from bayesjudge.predictions import Predictions
+from bayesjudge.resolution import ResolvedTerm, resolve
 from bayesjudge.response import LINK_VARIANCE
+from bayesjudge.sampling import sampled_tree
 from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.problems import Problem
-from bayesjudge.scores.table import Scores
-from bayesjudge.spec import ModelSpec
+from bayesjudge.sensitivity import FACTORS, check_factors, sensitivity_table
+from bayesjudge.spec import scale_priors
+from bayesjudge.stored import arrays_of, not_kept, not_stored
 from bayesjudge.storing import read_tree, scores_from_dataset, write_tree
 from bayesjudge.summaries import labelled_square, mean_square, summarize
 from bayesjudge.text import visible
 
 if TYPE_CHECKING:
     import pandas as pd
-    import xarray as xr
 
 type Floats = NDArray[np.float64]
 
@@ -39,7 +42,7 @@ CI_PROB = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(Predictions):
     """A model fitted to scores.
 
     Attributes
@@ -50,10 +53,6 @@ class Fit:
         Groups ``posterior``, ``sample_stats`` and ``constant_data``; ArviZ
         takes it as it is.
     """
-
-    spec: ModelSpec
-    scores: Scores
-    posterior: xr.DataTree
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Fit):
@@ -66,17 +65,6 @@ class Fit:
         )
 
     __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """How the fit was made: engine, settings, unit, location, seconds."""
-        return dict(json.loads(self.posterior.attrs["bayesjudge"]))
-
-    @cached_property
-    def resolved(self) -> Resolved:
-        """The model as it lies on this table."""
-        made = self.metadata
-        return resolve(self.spec, self.scores, made["unit"], made["location"])
 
     @cached_property
     def convergence(self) -> Diagnostics:
@@ -335,6 +323,57 @@ class Fit:
 
         return pd.Series(asdict(self.convergence), dtype=object)
 
+    def prior_sensitivity(
+        self,
+        factors: Sequence[float] = FACTORS,
+        *,
+        scenario_pool: int | None = None,
+        latent: bool = False,
+    ) -> pd.DataFrame:
+        """Fit again with the priors of all scales times each factor, and compare P(best).
+
+        Each factor costs what the fit itself did (``fit.metadata["seconds"]``): the
+        same engine and settings, no shortcut. Priors of terms' and residual scales
+        and of judges' thresholds change (:func:`bayesjudge.spec.scale_priors`).
+
+        Returns
+        -------
+        DataFrame
+            Columns backbone, p_best, one a factor (``p_best_x0.5``, ``p_best_x2``),
+            change (the largest absolute one) and sensitive: whether it is above 0.05.
+
+        Raises
+        ------
+        ModelError
+            Where a fit with other priors did not converge.
+        UsageError
+            Where a factor is not positive or is 1.
+        """
+        wanted = check_factors(factors)
+        asked: dict[str, Any] = {"scenario_pool": scenario_pool, "latent": latent}
+        found = [
+            self._with_scales(factor).rank_probabilities(**asked).to_numpy()[:, 0]
+            for factor in wanted
+        ]
+        own = self.rank_probabilities(**asked).to_numpy()[:, 0]
+        return sensitivity_table(self.labels, own, found, wanted)
+
+    def _with_scales(self, factor: float) -> Fit:
+        made = self.metadata
+        spec = scale_priors(self.spec, factor)
+        resolved = resolve(spec, self.scores, made["unit"], made["location"])
+        settings = replace(Settings(**made["settings"]), nested_effects=False, progress=False)
+        tree = sampled_tree(resolved, self.scores, made["engine"], settings)
+        other = Fit(spec, self.scores, tree)
+        if self.convergence.converged and not other.convergence.converged:
+            raise ModelError(
+                f"the fit with all scales x {factor:g} did not converge: "
+                + "; ".join(other.convergence.reasons),
+                f"model {spec.title}",
+                "Fit with more draws and tune",
+            )
+        return other
+
     def resolved_labels(self, dim: str) -> tuple[str, ...]:
         """Return the labels of a dim of the posterior."""
         return dict(self.resolved.labels)[dim]
@@ -369,44 +408,19 @@ class Fit:
             return self._flat(name)
         others = self._generations if "generation" in term.dims else self._interactions
         if term.variable not in others:
-            raise ModelError(
-                f"the effects of {term.name} were not kept",
-                remedy="Fit with nested_effects=True",
-            )
+            raise not_kept(term)
         values = others[term.variable]
         return values.reshape(-1, *values.shape[2:])
 
     @cached_property
     def _interactions(self) -> dict[str, Floats]:
-        return self._draw_others(generations=False)
+        arrays = arrays_of(self._draws)
+        return not_stored(self.resolved, arrays, self.metadata, generations=False)
 
     @cached_property
     def _generations(self) -> dict[str, Floats]:
-        return self._draw_others(generations=True)
-
-    def _draw_others(self, generations: bool) -> dict[str, Floats]:
-        from bayesjudge.engines.integrating import other_effects
-
-        if self.metadata["method"].startswith("nuts"):
-            return {}
-        posterior = self.posterior["posterior"]
-        arrays = {
-            str(name): value.transpose("chain", "draw", ...).to_numpy()
-            for name, value in posterior.data_vars.items()
-        }
-        kept = {
-            t.variable: arrays[f"{t.variable}_effect"]
-            for t in self.resolved.terms
-            if f"{t.variable}_effect" in arrays
-        }
-        return other_effects(
-            self.resolved,
-            arrays,
-            arrays["intercept"],
-            kept,
-            self.metadata["settings"]["random_seed"],
-            generations,
-        )
+        arrays = arrays_of(self._draws)
+        return not_stored(self.resolved, arrays, self.metadata, generations=True)
 
     def _variance(self, term: ResolvedTerm) -> Floats:
         panel = f"{term.variable}_sd_panel"

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bayesjudge.engines import Draws, Settings, choose_engine, load_engine
-from bayesjudge.engines.posterior import posterior_tree
+from bayesjudge.engines import Settings, choose_engine
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import Fit
-from bayesjudge.resolution import Resolved, resolve
+from bayesjudge.resolution import resolve
+from bayesjudge.sampling import sampled_tree
 from bayesjudge.scores.table import Scores
 from bayesjudge.spec import ModelSpec, override_prior, read_model
-from bayesjudge.storing import scores_to_dataset
-
-if TYPE_CHECKING:
-    import xarray as xr
-
 
 USUAL = (1000, 500)
 SAMPLED = (2000, 1000)
@@ -41,6 +33,8 @@ def fit(
     random_seed: int = 0,
     nested_effects: bool = False,
     integrate: bool = True,
+    log_likelihood: bool = False,
+    predictive: bool = False,
     progress: bool = False,
 ) -> Fit:
     """Fit a crossed random-effects model to scores.
@@ -72,6 +66,10 @@ def fit(
         with a random facet too, which are otherwise drawn when asked for.
     integrate : bool
         False samples every effect (numpyro; slow, for checks). pymc always does.
+    log_likelihood, predictive : bool
+        Also hold the groups ``log_likelihood``, and ``posterior_predictive`` with
+        ``prior_predictive``, as :meth:`Fit.extend` makes them. Where effects are
+        sampled this keeps those of generations too.
     progress : bool
         Progress bar on stderr.
 
@@ -97,6 +95,9 @@ def fit(
     spec = model if isinstance(model, ModelSpec) else read_model(model)
     for text in (priors,) if isinstance(priors, str) else priors:
         spec = override_prior(spec, text)
+    name = choose_engine(engine, spec.family, integrate, bool(spec.covariates))
+    # These are the effects that no conditional gives back afterwards.
+    sampled = spec.family != "gaussian" or bool(spec.covariates) or name == "pymc" or not integrate
     usual = USUAL if spec.family == "gaussian" and not spec.covariates else SAMPLED
     settings = Settings(
         draws=usual[0] if draws is None else draws,
@@ -104,39 +105,12 @@ def fit(
         chains=chains,
         target_accept=target_accept,
         random_seed=random_seed,
-        nested_effects=nested_effects,
+        nested_effects=nested_effects or (sampled and (log_likelihood or predictive)),
         integrate=integrate,
         progress=progress,
     )
-    name = choose_engine(engine, spec.family, integrate, bool(spec.covariates))
     resolved = resolve(spec, scores, unit, location)
-    drawn = load_engine(name)(resolved, settings)
-    tree = posterior_tree(resolved, drawn)
-    return _assemble(spec, scores, tree, resolved, settings, name, drawn)
-
-
-def _assemble(
-    spec: ModelSpec,
-    scores: Scores,
-    tree: xr.DataTree,
-    resolved: Resolved,
-    settings: Settings,
-    engine: str,
-    drawn: Draws,
-) -> Fit:
-    from bayesjudge.version import version
-
-    scores_to_dataset(tree, spec, scores)
-    tree.attrs["bayesjudge"] = json.dumps(
-        {
-            "version": version(),
-            "engine": engine,
-            "method": drawn.method,
-            "settings": asdict(settings),
-            "unit": resolved.unit,
-            "location": resolved.location,
-            "seconds": drawn.seconds,
-            "pass_seconds": drawn.pass_seconds,
-        }
-    )
-    return Fit(spec, scores, tree)
+    made = Fit(spec, scores, sampled_tree(resolved, scores, name, settings))
+    if log_likelihood or predictive:
+        made = made.extend(log_likelihood=log_likelihood, predictive=predictive)
+    return made

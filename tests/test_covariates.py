@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayesjudge as bj
-from bayesjudge import fitting
+from bayesjudge import sampling
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.resolution import resolve
 from bayesjudge.spec import read_model
@@ -79,7 +79,7 @@ def test_sampled_effects_take_more_draws_unless_told(monkeypatch, model, expecte
         asked.append((settings.draws, settings.tune))
         raise Enough
 
-    monkeypatch.setattr(fitting, "load_engine", lambda _: engine)
+    monkeypatch.setattr(sampling, "load_engine", lambda _: engine)
     table = frame([0.0] * 8).assign(score=[0.0, 1] * 4)
     for given in ({}, {"draws": 7, "tune": 9}):
         with pytest.raises(Enough):

@@ -13,7 +13,7 @@ import pytest
 import xarray as xr
 
 import bayesjudge as bj
-from bayesjudge import fitting
+from bayesjudge import sampling
 from bayesjudge.engines import Draws, Settings, choose_engine, load_engine
 from bayesjudge.engines.convergence import diagnose
 from bayesjudge.engines.effects import is_kept
@@ -76,7 +76,7 @@ def made_up(resolved, settings):
 @pytest.fixture
 def quick(monkeypatch):
     """Fit with the made-up engine."""
-    monkeypatch.setattr(fitting, "load_engine", lambda _: made_up)
+    monkeypatch.setattr(sampling, "load_engine", lambda _: made_up)
 
     def fit(frame=None, model="crossed", options=None, **settings):
         scores = scores_of(frame, **(options or {}))

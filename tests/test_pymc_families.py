@@ -100,6 +100,17 @@ def test_names_and_dims_are_numpyros(both):
     assert both[0].leaderboard()["mean"].notna().all()
 
 
+def test_log_likelihood_and_new_scores_are_numpyros(both):
+    """Means over draws of both, within 5 standard errors of 400 effective draws."""
+    for name in ("log_likelihood", "posterior_predictive"):
+        one, other = (
+            getattr(fit, name)()["score"].to_numpy().reshape(6000, -1).astype(float) for fit in both
+        )
+        error = np.hypot(one.std(axis=0), other.std(axis=0)) / np.sqrt(400)
+        assert (np.abs(one.mean(axis=0) - other.mean(axis=0)) < 5 * error).all()
+        assert (error > 0).all()
+
+
 def test_a_student_t_has_its_degrees_of_freedom(monkeypatch):
     monkeypatch.setattr(engine, "choose_sampler", lambda: "nutpie")
     spec = own("robust", covariates=SLOPE)

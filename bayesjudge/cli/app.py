@@ -134,6 +134,9 @@ def rank(
         bool,
         typer.Option("--latent", help="Means on the latent scale of verdicts and categories."),
     ] = False,
+    sensitivity: o.Sensitivity = False,
+    log_likelihood: o.LogLikelihood = False,
+    predictive: o.Predictive = False,
     allow_unconverged: o.AllowUnconverged = False,
     json: o.Json = False,
     out: o.Out = None,
@@ -162,9 +165,32 @@ def rank(
             reading,
             by,
             sampling,
-            Question(ci_prob, rope, finite_scenarios, scenario_pool, latent),
-            o.OutputOptions(json, out, quiet, allow_unconverged),
+            Question(ci_prob, rope, finite_scenarios, scenario_pool, latent, sensitivity),
+            o.OutputOptions(json, out, quiet, allow_unconverged, log_likelihood, predictive),
         )
+
+
+@app.command()
+def compare(
+    fits: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME=]FIT...",
+            help="Saved fits of one table, as rank --out and fit.save write them.",
+            show_default=False,
+        ),
+    ],
+    draws: Annotated[
+        int, typer.Option("--draws", help="Of each posterior; more take longer.")
+    ] = 1000,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Compare models of one table by leave-one-out cross-validation (PSIS-LOO)."""
+    with answering():
+        from bayesjudge.cli.comparisons import run_compare
+
+        run_compare(fits, draws, json, quiet)
 
 
 @app.command()

@@ -105,6 +105,30 @@ Out = Annotated[
     str | None,
     typer.Option("--out", metavar="DIR", help="A folder for tables, report and posterior."),
 ]
+LogLikelihood = Annotated[
+    bool,
+    typer.Option(
+        "--log-likelihood",
+        help="With --out: put the log density of every score into posterior.nc.",
+        rich_help_panel=_FIT,
+    ),
+]
+Predictive = Annotated[
+    bool,
+    typer.Option(
+        "--predictive",
+        help="With --out: put scores drawn from posterior and prior into posterior.nc.",
+        rich_help_panel=_FIT,
+    ),
+]
+Sensitivity = Annotated[
+    bool,
+    typer.Option(
+        "--sensitivity",
+        help="Fit twice more, all scales' priors x 1/2 and x 2, and compare P(best).",
+        rich_help_panel=_FIT,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only warnings and errors on stderr.")]
 
 
@@ -187,6 +211,22 @@ class OutputOptions:
     out: str | None = None
     quiet: bool = False
     allow_unconverged: bool = False
+    log_likelihood: bool = False
+    predictive: bool = False
+
+    def __post_init__(self) -> None:
+        groups = self.groups()
+        if any(groups.values()) and self.out is None:
+            named = ", ".join(arguments_of(groups))
+            raise UsageError(
+                "these go into the file posterior.nc, and no folder is named",
+                named,
+                "Name one with --out DIR",
+            )
+
+    def groups(self) -> dict[str, bool]:
+        """Return which groups the posterior is to hold beyond the usual ones."""
+        return {"log_likelihood": self.log_likelihood, "predictive": self.predictive}
 
 
 def arguments_of(values: dict[str, Any]) -> list[str]:

@@ -33,12 +33,14 @@ from bayesjudge.report.files import Content, OutputFolder, checked_folder
 from bayesjudge.report.results_folder import (
     INDEX_FILES,
     RESULT_FILES,
+    SENSITIVITY_FILE,
     folder_name,
     index_files,
     result_files,
 )
 from bayesjudge.report.sentences import (
     assumption_sentences,
+    group_sentences,
     question_sentences,
     reading_sentences,
 )
@@ -61,6 +63,12 @@ class Job:
     question: Question
     output: OutputOptions
     command: str
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the files that an answer is written to."""
+        more = (SENSITIVITY_FILE,) if self.question.sensitivity else ()
+        return (*RESULT_FILES, *more)
 
     @property
     def quiet(self) -> bool:
@@ -88,6 +96,8 @@ def run_rank(
         "finite_scenarios": question.finite,
         "scenario_pool": question.pool,
         "latent": question.latent,
+        "sensitivity": question.sensitivity,
+        **output.groups(),
     }
     words = [*reading.arguments(), *arguments_of({"by": by}), *sampling.arguments()]
     command = command_line("rank", *words, *arguments_of(asked), "--", source)
@@ -115,7 +125,7 @@ def run_demo(generations: int, sampling: SamplingOptions, output: OutputOptions)
 
     words = [*arguments_of({"generations": generations}), *sampling.arguments()]
     job = _job(sampling, Question(), output, command_line("demo", *words))
-    folder = checked_folder(job.output.out, RESULT_FILES)
+    folder = checked_folder(job.output.out, job.files)
     table = demo_table(generations, sampling.seed or 0)
     say_notes([DEMO_SOURCE], quiet=False)
     scores = replace(read_scores(table), source="demo (simulated)")
@@ -147,7 +157,7 @@ def _job(sampling: SamplingOptions, question: Question, output: OutputOptions, c
 
 
 def _rank_table(source: str, keywords: Mapping[str, Any], job: Job) -> None:
-    folder = checked_folder(job.output.out, RESULT_FILES)
+    folder = checked_folder(job.output.out, job.files)
     with working("reading", job.shows_progress):
         found = scan(source, **keywords)
     _say_reading(found, job)
@@ -157,8 +167,10 @@ def _rank_table(source: str, keywords: Mapping[str, Any], job: Job) -> None:
 
 
 def _rank_saved(source: str, job: Job) -> None:
-    folder = checked_folder(job.output.out, RESULT_FILES)
+    folder = checked_folder(job.output.out, job.files)
     saved = load(source)
+    if any(job.output.groups().values()):
+        saved = saved.extend(**job.output.groups())
     say_notes(reading_sentences(saved.scores.mapping, ()), job.quiet)
     say_problems(saved.scores.problems, job.quiet)
     answered = _answer_aloud(saved, job, {"unused_columns": None, "saved_fit": source})
@@ -169,17 +181,18 @@ def _finish(found: Answer, job: Job, folder: OutputFolder | None, title: str = "
     """Write and print one answer, then exit 1 where it did not converge."""
     if folder is not None:
         folder.write(result_files(found, job.command, title))
+        say_notes(group_sentences(found.fit), job.quiet)
         say_notes([f"results written to {folder.path}"], job.quiet)
     if job.output.json:
         print_json(result_object(found))
     else:
-        print_tables(_leaderboard(found, title))
+        print_tables(_leaderboard(found, title), *_sensitivity(found))
     _exit_unless_converged([""] if not found.converged else [], job)
 
 
 def _rank_groups(readings: Mapping[str, Reading], by: str, source: str, job: Job) -> None:
     folders = {level: folder_name(level) for level in readings}
-    names = [f"{folder}/{name}" for folder in folders.values() for name in RESULT_FILES]
+    names = [f"{folder}/{name}" for folder in folders.values() for name in job.files]
     folder = checked_folder(job.output.out, [*names, *INDEX_FILES])
     common = _common_problems(readings)
     first = next(iter(readings.values()))
@@ -205,7 +218,7 @@ def _rank_groups(readings: Mapping[str, Reading], by: str, source: str, job: Job
             continue
         title = f"{by} {level}"
         groups[level] = result_object(answered)
-        tables.append(_leaderboard(answered, title))
+        tables += [_leaderboard(answered, title), *_sensitivity(answered)]
         if not answered.converged:
             unconverged.append(level)
             row |= {"status": "not converged", "message": answered.alarm}
@@ -235,12 +248,21 @@ def _fit_and_answer(
     extra: dict[str, Any] | None = None,
 ) -> Answer:
     with working(f"fitting {step}".rstrip(), job.shows_progress):
-        made = fit(scores, job.spec, job.engine, **job.settings)
+        made = fit(
+            scores,
+            job.spec,
+            job.engine,
+            **job.settings,
+            log_likelihood=job.output.log_likelihood,
+            predictive=job.output.predictive,
+        )
     return _answer_aloud(made, job, {"unused_columns": list(unused), **(extra or {})}, level)
 
 
 def _answer_aloud(made: Fit, job: Job, extra: dict[str, Any], level: str | None = None) -> Answer:
-    found = answer(made, job.question, extra)
+    again = "fitting again with other priors" if job.question.sensitivity else "answering"
+    with working(again, job.shows_progress):
+        found = answer(made, job.question, extra)
     lines = [*assumption_sentences(found), *question_sentences(found.about)]
     say_notes(lines, job.quiet, level)
     say_problems(found.findings, job.quiet, level)
@@ -257,6 +279,14 @@ def _leaderboard(found: Answer, title: str = "") -> RenderableType:
         pairwise=found.pairwise,
         title=". ".join(part for part in (title, found.alarm) if part),
     )
+
+
+def _sensitivity(found: Answer) -> list[RenderableType]:
+    if found.sensitivity is None:
+        return []
+    from bayesjudge.report.terminal import frame_table
+
+    return [frame_table(found.sensitivity, "P(best) with the priors of all scales x 1/2 and x 2")]
 
 
 def _say_reading(found: Reading, job: Job) -> None:

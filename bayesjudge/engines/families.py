@@ -58,7 +58,11 @@ def sample_family(resolved: Resolved, settings: Settings) -> Draws:
             target_accept_prob=settings.target_accept,
             dense_mass=False,
         )
-        q, stats = run_mcmc(chains_of(kernel, settings), settings, init_params=start)
+        q, stats = run_mcmc(
+            chains_of(kernel, settings),
+            settings,
+            init_params=start if settings.chains > 1 else start[0],
+        )
         wanted = {t.variable for t in kept_terms(resolved, settings)}
         samples = program.constrain(q, {f"{name}_effect" for name in wanted})
     draws = draws_of_samples(resolved, samples, stats)

@@ -9,6 +9,7 @@ from bayesjudge import ranking
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import CI_KIND, CI_PROB, Fit
 from bayesjudge.scores.problems import Problem
+from bayesjudge.sensitivity import sensitivity_findings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +31,8 @@ class Question:
         Speak of a pool of so many scenarios, of which the table holds some.
     latent : bool
         Put means on the latent scale of verdicts and categories.
+    sensitivity : bool
+        Fit twice more, with wider and narrower priors of scales.
 
     Raises
     ------
@@ -42,6 +45,7 @@ class Question:
     finite: bool = False
     pool: int | None = None
     latent: bool = False
+    sensitivity: bool = False
 
     def __post_init__(self) -> None:
         ranking.check_probability(self.ci_prob, "ci_prob")
@@ -74,8 +78,11 @@ class Answer:
         holds the effects of all panel terms under one another. The two of
         pairs are None where the model does not pair backbones by scenario.
     best_set : tuple of str
+    sensitivity : DataFrame or None
+        P(best) with the priors of all scales wider and narrower; None unless asked for.
     findings : tuple of Problem
-        Where the data's own standard errors disagree with the posterior.
+        Where a gaussian model is wrong for the table, the data's own standard errors
+        disagree with the posterior, or the answer rests on the priors.
     about : dict of str to str
         Which question was answered, by ``judges``, ``languages``, ``scenarios``.
     extra : dict
@@ -91,6 +98,7 @@ class Answer:
     components: pd.DataFrame
     offsets: pd.DataFrame
     best_set: tuple[str, ...]
+    sensitivity: pd.DataFrame | None
     findings: tuple[Problem, ...]
     about: dict[str, str]
     extra: dict[str, Any]
@@ -120,6 +128,7 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
     """
     pool, prob, latent = question.scenario_pool(fit), question.ci_prob, question.latent
     asked: dict[str, Any] = {"scenario_pool": pool, "latent": latent}
+    sensitivity = fit.prior_sensitivity(**asked) if question.sensitivity else None
     return Answer(
         fit=fit,
         question=question,
@@ -132,7 +141,13 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
         components=fit.variance_components(ci_prob=prob),
         offsets=panel_offsets(fit, prob),
         best_set=fit.best_set(**asked),
-        findings=(*fit.prior_findings(), *(() if latent else fit.standard_error_findings())),
+        sensitivity=sensitivity,
+        findings=(
+            *fit.prior_findings(),
+            *fit.check_findings(),
+            *(() if latent else fit.standard_error_findings()),
+            *(() if sensitivity is None else sensitivity_findings(sensitivity)),
+        ),
         about=what_is_answered(fit, pool, latent),
         extra=dict(extra or {}),
     )
@@ -273,6 +288,8 @@ def _meta(found: Answer) -> dict[str, Any]:
         "question": found.about,
         "notes": list(resolved.notes),
         "warnings": [str(finding) for finding in found.findings],
+        "checks": fit.checks(),
+        "sensitivity": found.sensitivity,
         "problems": scores.problems,
         "source": scores.source,
         "mapping": dict(scores.mapping),

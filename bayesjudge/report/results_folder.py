@@ -33,6 +33,7 @@ RESULT_FILES = (
     "report.md",
     "posterior.nc",
 )
+SENSITIVITY_FILE = "sensitivity.csv"
 INDEX_FILES = ("index.csv", "result.json")
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}", re.ASCII)
@@ -69,6 +70,8 @@ def result_files(found: Answer, command: str, title: str = "") -> dict[str, Cont
     if found.pairwise is not None and found.differences is not None:
         pairs["pairwise.csv"] = csv_text(found.pairwise, "backbone")
         pairs["differences.csv"] = csv_text(found.differences)
+    if found.sensitivity is not None:
+        pairs[SENSITIVITY_FILE] = csv_text(found.sensitivity)
     return {
         "leaderboard.csv": csv_text(found.leaderboard),
         "rank_probabilities.csv": csv_text(found.rank_probabilities, "backbone"),
@@ -134,6 +137,8 @@ def report_text(found: Answer, command: str, title: str = "") -> str:
         parts += ["## Differences\n", markdown.frame_table(found.differences)]
     if found.findings:
         parts.append(markdown.problems_table(found.findings))
+    if found.sensitivity is not None:
+        parts += ["## P(best) with other priors\n", markdown.frame_table(found.sensitivity)]
     parts += ["## Variance components\n", markdown.frame_table(found.components)]
     parts.append("## What was read, left out and assumed\n")
     unused = found.extra.get("unused_columns") or ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from bayesjudge.fitted import Fit
 from bayesjudge.report.answers import Answer
 from bayesjudge.resolution import Dropped
 
@@ -27,6 +28,17 @@ def dropped_sentences(dropped: Sequence[Dropped]) -> list[str]:
     for lost in dropped:
         reasons.setdefault(lost.reason, []).append(lost.name)
     return [f"left out, as {why}: {', '.join(names)}" for why, names in reasons.items()]
+
+
+def group_sentences(fit: Fit) -> list[str]:
+    """Say how many draws the groups hold that a posterior has on request only."""
+    said = []
+    for name in ("log_likelihood", "posterior_predictive", "prior_predictive"):
+        if name in fit.posterior.children:
+            sizes = fit.posterior[name].sizes
+            n, of = sizes["chain"] * sizes["draw"], sizes["observation"]
+            said.append(f"{name}: {n:,} draws of {of:,} scores")
+    return said
 
 
 def _convergence(found: Answer) -> str:

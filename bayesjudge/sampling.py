@@ -1,0 +1,54 @@
+"""An engine's draws as a labelled posterior that knows its table, model and settings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from bayesjudge.engines import Settings, load_engine
+from bayesjudge.engines.posterior import posterior_tree
+from bayesjudge.resolution import Resolved
+from bayesjudge.scores.table import Scores
+from bayesjudge.storing import scores_to_dataset
+from bayesjudge.version import version
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def sampled_tree(
+    resolved: Resolved, scores: Scores, engine: str, settings: Settings
+) -> xr.DataTree:
+    """Sample a model on a table and label what comes.
+
+    Parameters
+    ----------
+    resolved : Resolved
+        The model on ``scores``.
+    engine : str
+        Its name; ``auto`` is none.
+    settings : Settings
+
+    Returns
+    -------
+    DataTree
+        Groups ``posterior``, ``sample_stats`` and ``constant_data``; metadata are one
+        JSON string in the attribute ``bayesjudge``.
+    """
+    drawn = load_engine(engine)(resolved, settings)
+    tree = posterior_tree(resolved, drawn)
+    scores_to_dataset(tree, resolved.spec, scores)
+    tree.attrs["bayesjudge"] = json.dumps(
+        {
+            "version": version(),
+            "engine": engine,
+            "method": drawn.method,
+            "settings": asdict(settings),
+            "unit": resolved.unit,
+            "location": resolved.location,
+            "seconds": drawn.seconds,
+            "pass_seconds": drawn.pass_seconds,
+        }
+    )
+    return tree
