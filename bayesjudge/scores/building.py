@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.assembling import Options, Reading, assemble, filter_rows, listed
 from bayesjudge.scores.columns import Wishes, resolve_columns
+from bayesjudge.scores.formats.wide import guess_pattern, is_wide, lengthen
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.raw import RawTable
 from bayesjudge.scores.reading import read_raw
@@ -32,14 +34,15 @@ def read_scores(
     strict: bool = False,
     replicates: bool = False,
     covariates: Iterable[str] = (),
+    format: str | None = None,  # noqa: A002
 ) -> Scores:
     """Read a table of scores.
 
     Parameters
     ----------
     source : path, glob, folder, list of paths, or data frame
-        CSV, TSV, JSONL or Parquet files (also ``.gz``); or a pandas, Polars,
-        PyArrow or DuckDB table, eager or lazy.
+        CSV, TSV, JSONL or Parquet files (also ``.gz``); logs of Inspect AI and
+        other tools; or a pandas, Polars, PyArrow or DuckDB table, eager or lazy.
     columns : mapping of str to str, optional
         Role to column, as ``{"backbone": "model"}``. Other roles take the one
         column that bears their name or a synonym.
@@ -62,6 +65,10 @@ def read_scores(
         Rows that share a cell are repeated calls.
     covariates : str or iterable of str
         Numeric columns that the model takes; rows without a number are left out.
+    format : str, optional
+        The source's format: a tool's (``inspect``, ``promptfoo``, ...), ``wide``
+        or ``wide:PATTERN`` for a column a judge, ``table``. Otherwise it is
+        told by the content.
 
     Returns
     -------
@@ -79,7 +86,7 @@ def read_scores(
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates,
     )  # fmt: skip
-    table = read_raw(source)
+    table = read_source(source, format, wishes)
     return _scan(table, wishes, options).require(table.source)
 
 
@@ -97,13 +104,14 @@ def scan(
     strict: bool = False,
     replicates: bool = False,
     covariates: Iterable[str] = (),
+    format: str | None = None,  # noqa: A002
 ) -> Reading:
     """Read a table and say what is wrong with it, without raising for its content.
 
     Parameters
     ----------
     source, columns, where, facets, random, ignore, scale, lower_is_better, \
-missing, strict, replicates, covariates
+missing, strict, replicates, covariates, format
         As in ``read_scores``.
 
     Returns
@@ -121,7 +129,7 @@ missing, strict, replicates, covariates
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates,
     )  # fmt: skip
-    return _scan(read_raw(source), wishes, options)
+    return _scan(read_source(source, format, wishes), wishes, options)
 
 
 def split_by(
@@ -139,6 +147,7 @@ def split_by(
     strict: bool = False,
     replicates: bool = False,
     covariates: Iterable[str] = (),
+    format: str | None = None,  # noqa: A002
 ) -> dict[str, Reading]:
     """Read one table for each label of a column.
 
@@ -147,7 +156,7 @@ def split_by(
     by : str
         A column that serves as no facet.
     source, columns, where, facets, random, ignore, scale, lower_is_better, \
-missing, strict, replicates, covariates
+missing, strict, replicates, covariates, format
         As in ``read_scores``.
 
     Returns
@@ -166,7 +175,7 @@ missing, strict, replicates, covariates
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates,
     )  # fmt: skip
-    table = read_raw(source)
+    table = read_source(source, format, wishes)
     resolved = resolve_columns(tuple(table.columns), wishes)
     for role, column in resolved.mapping:
         if by in (role, column):
@@ -184,6 +193,7 @@ missing, strict, replicates, covariates
     rows, problems = filter_rows(table, resolved, options.where)
     if not rows.size:
         raise DataError(problems[0].what, problems[0].where, problems[0].remedy)
+    problems += read_problems(table, options.strict)
     labels = table.columns[by].labels
     codes = labels.codes[rows]
     if (codes < 0).any():
@@ -255,4 +265,32 @@ def _several(given: object) -> tuple[Any, ...]:
 def _scan(table: RawTable, wishes: Wishes, options: Options) -> Reading:
     resolved = resolve_columns(tuple(table.columns), wishes)
     rows, problems = filter_rows(table, resolved, options.where)
+    problems += read_problems(table, options.strict)
     return assemble(table, resolved, wishes, options, rows, problems)
+
+
+def read_source(source: Any, format_name: str | None, wishes: Wishes) -> RawTable:
+    """Read a source into one row a score, a wide table made long.
+
+    Raises
+    ------
+    DataError, UsageError
+        As ``read_raw`` and ``wide.lengthen``.
+    """
+    table = read_raw(source, format_name)
+    if format_name is None and not wishes.columns.get("score"):
+        guessed = guess_pattern(tuple(table.columns))
+        return table if guessed is None else lengthen(table, guessed, (), wishes.ignore)
+    if format_name is not None and is_wide(format_name):
+        return lengthen(table, format_name, tuple(wishes.columns.values()), wishes.ignore)
+    return table
+
+
+def read_problems(table: RawTable, strict: bool) -> tuple[Problem, ...]:
+    """Return what was found on reading; where nothing may be left out, losses are errors."""
+    return tuple(
+        replace(problem, severity="error")
+        if strict and problem.severity == "warning" and problem.rows
+        else problem
+        for problem in table.problems
+    )
