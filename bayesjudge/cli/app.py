@@ -81,7 +81,7 @@ def rank(
     source: Annotated[
         list[str],
         typer.Argument(
-            metavar="SOURCE...",
+            metavar="SOURCE",
             help="Files (CSV, JSONL, Parquet, or a tool's logs), globs, folders; "
             "or a saved fit (.nc).",
             show_default=False,

@@ -73,7 +73,7 @@ def _cells(table: RawTable) -> dict[str, list[Any]]:
     for name, column in table.columns.items():
         coded = column.coded
         if name in _NUMBERS:
-            values = [_number(value) for value in coded.values]
+            values: list[Any] = [_number(value) for value in coded.values]
         else:
             values = [text_of(value) for value in coded.values]
         whole = [*values, None]

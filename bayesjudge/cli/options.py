@@ -18,7 +18,7 @@ _FIT = "The fit"
 Sources = Annotated[
     list[str],
     typer.Argument(
-        metavar="SOURCE...",
+        metavar="SOURCE",
         help="Files (CSV, JSONL, Parquet, or a tool's logs), globs, or folders.",
         show_default=False,
     ),

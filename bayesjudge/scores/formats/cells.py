@@ -45,7 +45,7 @@ def optional_label(value: object, what: str) -> str | None:
     Unreadable
         Where it is no scalar, or no valid text.
     """
-    if value is None:
+    if value is None or value != value:
         return None
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -18,6 +18,7 @@ from bayesjudge.scores.formats.json_text import (
     Field,
     Path,
     Piece,
+    decode_json,
     walk_json,
     walk_json_lines,
 )
@@ -95,15 +96,25 @@ def read_records(path: FilePath, records: Collection[Path]) -> Document:
 
 
 def _is_lines(path: FilePath) -> bool:
-    """Whether the file has one object a line, rather than being one document."""
+    """Whether the file has one value a line, rather than being one document."""
     with open_bytes(path) as file:
         try:
-            first, second = (file.readline(MOST_LINE).lstrip(b"\xef\xbb\xbf") for _ in range(2))
+            first = file.readline(MOST_LINE).removeprefix(b"\xef\xbb\xbf").strip()
+            more = file.read(1 << 10).strip()
         except READ_ERRORS:
             return suffix(path) in LINE_SUFFIXES
-    if second.strip():
-        return first.startswith(b"{") and second.startswith(b"{")
-    return first.startswith(b"{") and suffix(path) in LINE_SUFFIXES
+    if suffix(path) in LINE_SUFFIXES:
+        # A document may bear the wrong suffix; its first line then opens a bracket only.
+        return first not in (b"{", b"[")
+    return first.startswith(b"{") and bool(more) and _is_whole(first)
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        decode_json(line.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _document(pieces: Iterable[Piece], keep: Callable[[Any], Any]) -> Document:
