@@ -96,7 +96,8 @@ def write_log(path: Path, n_samples: int) -> tuple[int, float]:
     draw = random.Random(1)
     words = ["".join(draw.choices("abcdefghijklmnop", k=draw.randint(3, 9))) for _ in range(4000)]
     codec = pa.Codec("zstd")
-    model = [{"name": "model_graded_qa", "options": {"model": {"model": f"judge/{j}"}}} for j in "ab"]
+    judges = ("judge/a", "judge/b")
+    model = [{"name": "model_graded_qa", "options": {"model": {"model": j}}} for j in judges]
     header = {
         "version": 2,
         "status": "success",
@@ -153,11 +154,11 @@ def main() -> None:
     lines = [
         "# An Inspect log of many samples",
         "",
-        f"{n_samples:,} samples, {unpacked / 1e6:,.0f} MB of JSON in {packed / 1e6:,.0f} MB of zstd, "
-        f"read into {found['rows']:,} rows in {result['seconds']} s "
-        f"({result['seconds_cpu']} s of processor time), peak memory {found['peak'] / 1e6:,.0f} MB. "
-        f"Asked for: under {LIMIT_SECONDS:.0f} s and {LIMIT_BYTES / 1e6:,.0f} MB. The sum of the "
-        "scores read is that of the scores written.",
+        f"{n_samples:,} samples, {unpacked / 1e6:,.0f} MB of JSON in {packed / 1e6:,.0f} MB of "
+        f"zstd, read into {found['rows']:,} rows in {result['seconds']} s "
+        f"({result['seconds_cpu']} s of processor time), peak memory "
+        f"{found['peak'] / 1e6:,.0f} MB. Asked for: under {LIMIT_SECONDS:.0f} s and "
+        f"{LIMIT_BYTES / 1e6:,.0f} MB. The sum of the scores read is that of the scores written.",
         "",
     ]
     RESULTS.joinpath("inspect_log.md").write_text("\n".join(lines))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
@@ -115,10 +116,8 @@ def test_mutated_logs_lose_only_what_was_touched(name, tmp_path):
         except BayesjudgeError as error:
             refused += 1
             # Only where nothing at all is left may a log be refused as a whole.
-            assert len(may_lose) == len(case.records) or "[model] prompt" in str(error), (
-                number,
-                str(error),
-            )
+            if len(may_lose) < len(case.records):
+                pytest.fail(f"mutation {number} is refused: {error}")
             continue
         rows = rows_of(table)
         kept = Counter(map(key, rows))
@@ -127,7 +126,8 @@ def test_mutated_logs_lose_only_what_was_touched(name, tmp_path):
         # A record may come back under another label; none may go without a word.
         if len({row.get("scenario") for row in rows}) < len(case.records):
             shortened += 1
-            assert "lost" in said(table) or "not in the log" in said(table), (number, said(table))
+            told = ("lost", "not in the log", "may be cut short")
+            assert any(words in said(table) for words in told), (number, said(table))
     assert shortened > MUTATIONS / 20
     assert refused < MUTATIONS / 10
 
@@ -138,10 +138,8 @@ def test_mutated_logs_go_the_whole_road(name, tmp_path):
     draw = random.Random(name + " again")
     for _ in range(20):
         path = case.write(tmp_path, mutate(case, draw)[0])
-        try:
+        with suppress(BayesjudgeError):
             scan(path, columns={} if name != "deepeval" else {"backbone": "log"})
-        except BayesjudgeError as error:
-            assert str(error)
 
 
 def test_a_repeated_record_counts_once_and_is_named(tmp_path):

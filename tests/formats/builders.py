@@ -16,9 +16,7 @@ from typing import Any
 
 NAMES = ("q-0", "سؤال-1", "题目 2", "प्रश्न-3", "q/4", "05", "q-6", "nan", "q,8", "q-9")
 JUDGES = ("judge-a", "judge-b")
-SCORES = {
-    (i, j): (i * 3 + 5 * j) % 10 + 1 for i in range(len(NAMES)) for j in range(len(JUDGES))
-}
+SCORES = {(i, j): (i * 3 + 5 * j) % 10 + 1 for i in range(len(NAMES)) for j in range(len(JUDGES))}
 
 
 @dataclass(frozen=True)
@@ -386,9 +384,9 @@ CASES = {
     "mlflow-csv": Case(
         "result_df.csv",
         "mlflow",
-        [[f"tr-{i}", f"{SCORES[i, 0]}", "ok", "", NAMES[i]] for i in range(len(NAMES))],
-        csv_lines(["trace_id", "right/value", "right/rationale", "right/error_message", "request"]),
-        lambda record: record[4],
+        [[f"tr-{i}", NAMES[i], f"{SCORES[i, 0]}", "", "fine"] for i in range(len(NAMES))],
+        csv_lines(["trace_id", "request", "right/value", "right/error_message", "right/rationale"]),
+        lambda record: record[1],
     ),
     "openai-evals": Case(
         "run.jsonl", "openai-evals", make(openai_event), lines(*OPENAI_HEADS), _at("sample_id")

@@ -11,17 +11,16 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from inspect_ai import Task, eval
+import inspect_ai
+from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score, mean, model_graded_qa, scorer
 from inspect_ai.solver import generate, solver
+from make_inspect_grades import GRADES, ITEMS
 
 HERE = Path(__file__).parent / "inspect"
-
-GRADES = {"a": "CCPIN", "b": "CICIC", "c": "CCIIX"}
-"""What each judge says of the five samples; X is a reply without a grade."""
 
 
 def answered(model, text):
@@ -81,7 +80,6 @@ def fails_once():
 
 
 def task():
-    names = ["q-0", "q-1", "q-2", "q-3", "سؤال-4"]
     return Task(
         dataset=MemoryDataset(
             [
@@ -91,7 +89,7 @@ def task():
                     id=name,
                     metadata={"language": "ar" if i == 4 else "en", "topic": f"t{i % 2}"},
                 )
-                for i, name in enumerate(names)
+                for i, name in enumerate(ITEMS)
             ]
         ),
         solver=[fails_once(), generate()],
@@ -118,7 +116,7 @@ if __name__ == "__main__":
                 custom_outputs=lambda *_: answered("mockllm/model", "an answer"),
                 memoize=False,
             )
-            (log,) = eval(task(), model=model, log_dir=folder, display="none")
+            (log,) = inspect_ai.eval(task(), model=model, log_dir=folder, display="none")
             whole = read_eval_log(log.location)
             # Events repeat every prompt many times over, and nobody scores them.
             for sample in whole.samples:

@@ -75,12 +75,12 @@ class Archive:
         try:
             self.file.seek(member.at)
             header = _LOCAL.unpack(self.file.read(_LOCAL.size))
-            if header[0] != _SIGNATURE:
-                raise Unreadable("the archive is damaged where it should begin")
             self.file.seek(header[9] + header[10], 1)
             packed = self.file.read(member.packed)
         except (OSError, struct.error, ValueError, OverflowError) as error:
             raise Unreadable("the archive is damaged or cut short there") from error
+        if header[0] != _SIGNATURE:
+            raise Unreadable("the archive is damaged where it should begin")
         if len(packed) < member.packed:
             raise Unreadable("the archive is cut short there")
         data = _unpack(packed, member)
@@ -176,6 +176,8 @@ def _unpack(packed: bytes, member: Member) -> bytes:
             return zlib.decompressobj(-15).decompress(packed, member.unpacked + 1)
         if member.method == ZSTD:
             return _unpack_zstd(packed, member.unpacked)
+    except Unreadable:
+        raise
     except (zlib.error, OSError, ValueError, OverflowError, MemoryError) as error:
         raise Unreadable("it is damaged and cannot be unpacked") from error
     raise Unreadable(f"it is {UNKNOWN} {member.method}")

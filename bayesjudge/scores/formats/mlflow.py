@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +70,11 @@ def _document(path: Path) -> Document:
                 records.append(Record(record.name, cells))
             else:
                 lost.append(Lost(record.name, "it has another number of fields than columns"))
-        return Document(document.fields, records, lost, document.repeated)
+        return replace(document, records=records, lost=lost)
     if suffix(path) in PARQUET_SUFFIXES:
         return Document({}, records_of_table(read_table_file(path)), [], [])
     header, document = read_csv_records(path)
-    return Document({}, as_mappings(header, document.records), document.lost, document.repeated)
+    return replace(document, records=as_mappings(header, document.records))
 
 
 def _rows(record: Record) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -22,6 +22,7 @@ from bayesjudge.scores.formats.json_text import (
     walk_json,
     walk_json_lines,
 )
+from bayesjudge.scores.problems import Problem
 
 LINE_SUFFIXES = (".jsonl", ".ndjson")
 MOST_LINE = 1 << 26
@@ -49,12 +50,15 @@ class Document:
         Intact ones, repeats left out.
     lost, repeated : list
         Those that are not valid JSON; those that were there twice.
+    problems : list of Problem
+        What else is to be said of the file.
     """
 
     fields: dict[Path, Any]
     records: list[Record]
     lost: list[Lost]
     repeated: list[Repeated]
+    problems: list[Problem] = field(default_factory=list)
 
     def field(self, *path: str) -> Any:
         """Return a field, None where the document has none."""
@@ -63,7 +67,7 @@ class Document:
     @property
     def asides(self) -> list[Finding]:
         """What is to be said of records that were left out."""
-        return [*self.lost, *self.repeated]
+        return [*self.lost, *self.repeated, *self.problems]
 
 
 def read_document(
@@ -192,6 +196,14 @@ def read_csv_records(path: FilePath) -> tuple[list[str], Document]:
                 found.records.append(Record(name, row))
     finally:
         csv.field_size_limit(before)
+    if text and not text.endswith(("\n", "\r")):
+        found.problems.append(
+            Problem(
+                "warning",
+                "the file does not end in a line break: it may be cut short, its last row too",
+                remedy="Compare the number of rows with the tool's own",
+            )
+        )
     return header, found
 
 

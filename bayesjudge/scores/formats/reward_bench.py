@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def _document(path: Path) -> Document:
         return _from_columns(whole, document) if isinstance(whole, Mapping) else document
     if suffix(path) == ".csv":
         header, document = read_csv_records(path)
-        return Document({}, as_mappings(header, document.records), document.lost, document.repeated)
+        return replace(document, records=as_mappings(header, document.records))
     return Document({}, records_of_table(read_table_file(path)), [], [])
 
 
@@ -80,7 +81,7 @@ def _from_columns(whole: Mapping[str, Any], document: Document) -> Document:
     single = {name: value for name, value in whole.items() if not isinstance(value, list)}
     if not lists:
         # One record by itself.
-        return Document({}, [Record("the record", whole)], document.lost, document.repeated)
+        return replace(document, records=[Record("the record", whole)])
     lengths = sorted(map(len, lists.values()))
     n_rows = lengths[len(lengths) // 2]
     lost = [
@@ -93,7 +94,7 @@ def _from_columns(whole: Mapping[str, Any], document: Document) -> Document:
         Record(f"pair {i + 1}", {**single, **{name: c[i] for name, c in whole_ones.items()}})
         for i in range(n_rows)
     ]
-    return Document({}, records, [*document.lost, *lost], document.repeated)
+    return replace(document, records=records, lost=[*document.lost, *lost])
 
 
 def _rows(record: Record) -> Iterator[Row]:
