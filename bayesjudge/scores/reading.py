@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesjudge.errors import DataError, UsageError
+from bayesjudge.scores.checking import count
 from bayesjudge.scores.files import files_below, find_paths, tables_of_folder, unreadable
 from bayesjudge.scores.formats import (
     READERS,
@@ -96,14 +97,15 @@ def _read(name: str, sources: Sequence[str | PathLike[str]], format_name: str | 
         return concatenate(source_name, tables)
     if files.tables:
         one, other = files.tables[0], next(iter(files.logs))
+        table = str(one) if isinstance(one, Path) else one.source
         raise DataError(
-            f"{len(files.logs)} files are logs ({other}) and {len(files.tables)} are tables "
-            f"({one if isinstance(one, Path) else one.source})",
+            f"the sources hold {count(len(files.logs), 'log', 'logs')} ({other}) and "
+            f"{count(len(files.tables), 'table', 'tables')} ({table})",
             source_name,
             "Convert the logs first with `bayesjudge convert`, or say --format for all of them",
         )
-    table = merge_logs(source_name, [read_log(path, kind) for path, kind in files.logs.items()])
-    return _say_what_was_not_read(table, files.passed_over)
+    logs = [read_log(path, kind) for path, kind in files.logs.items()]
+    return _say_what_was_not_read(merge_logs(source_name, logs), files.passed_over)
 
 
 def _sort_file(path: Path, format_name: str | None, files: _Files) -> None:

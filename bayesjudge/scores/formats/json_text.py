@@ -22,6 +22,7 @@ _BLOCK = 1 << 20
 _SPACE = re.compile(r"[ \t\n\r]*")
 _MARK = re.compile(r'["\[\]{}]')
 _STRING_END = re.compile(r'["\\]')
+_NUMBER_GOES_ON = re.compile(r"[-+.eE0-9]*")
 _SCALAR_END = re.compile(r"[,\]}]")
 MOST_DIGITS = 4000
 """Whole numbers of more digits than Python turns into text are kept as the text they are."""
@@ -127,8 +128,8 @@ class _Buffer:
                 if self.fill():
                     continue
                 raise
-            # A number may go on in what was not read yet.
-            if end == len(self.text) and self.fill():
+            # A number may go on in what was not read yet, as 0 in 0.5 or in 0e5.
+            if _NUMBER_GOES_ON.fullmatch(self.text, end) and self.fill():
                 continue
             text = self.text[self.at : end]
             self.at = end
