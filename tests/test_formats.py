@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 
 import pytest
 
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.formats import NAMES as FORMATS
-from bayesjudge.scores.formats import check_format, find_format
+from bayesjudge.scores.formats import check_format, detecting, find_format
 from bayesjudge.scores.reading import read_raw
 from tests.formats import builders as b
 from tests.formats.builders import CASES, JUDGES, NAMES, SCORES
@@ -461,3 +462,70 @@ def make_bad():
     records[1]["question_id"] = None
     records[2]["model"] = {"name": "x"}
     return records
+
+
+@pytest.mark.parametrize("name", ["mt-bench", "helm", "mlflow-csv", "inspect-json"])
+def test_packed_logs_whole_and_cut_short(name, tmp_path):
+    case = CASES[name]
+    rows = read_rows(case.write(tmp_path / "plain"))
+    packed = gzip.compress(case.pack(case.records)[0])
+    path = case.write(tmp_path / "packed").with_name(f"{case.file}.gz")
+    path.write_bytes(packed)
+    names = ("scenario", "backbone", "judge", "criterion", "score")
+    assert find_format(path) == case.format
+    assert project(read_rows(path), *names) == project(rows, *names)
+    # The checksum is cut off: every record is there, and the damage is told all the same.
+    path.write_bytes(packed[:-9])
+    told = said(read_raw(path, case.format))
+    assert "cut short" in told
+    assert len(read_rows(path, case.format)) >= len(rows) - 3
+    path.write_bytes(packed[:30])
+    with pytest.raises(DataError):
+        read_raw(path, case.format)
+
+
+def test_forms_that_are_not_understood(tmp_path):
+    table = write(tmp_path, "t.csv", "model,score\na,1\nb,2\n")
+    with pytest.raises(DataError, match="no columns of a model's results"):
+        read_raw(table, "promptfoo-csv")
+    for name in ("mlflow", "reward-bench"):
+        with pytest.raises(DataError, match="no record of the log could be read"):
+            read_raw(table, name)
+    with pytest.raises(UsageError, match="is no log of Inspect"):
+        read_raw([1], "inspect")
+    assert find_format(tmp_path / "gone") is None
+    assert (
+        find_format(write(tmp_path, "a.json", '{"eval": "x", "status": "ok", "score": 1}')) is None
+    )
+    assert find_format(write(tmp_path, "b.csv", '"never closed')) is None
+    broken = tmp_path / "x.zip"
+    broken.write_bytes(b"PK nonsense")
+    assert find_format(broken) is None
+    assert detecting.is_beside_a_log(tmp_path / "run_spec.json")
+
+
+def test_a_model_named_by_arguments_or_by_nothing(tmp_path):
+    path = CASES["lm-eval"].write(tmp_path)
+    (results,) = tmp_path.glob("results_*")
+    results.write_text(json.dumps({"config": {"model_args": {"pretrained": "org/z"}}}))
+    assert {row["backbone"] for row in read_rows(path)} == {"org/z"}
+    results.write_text("{}")
+    assert "1 log does not name the model" in said(read_raw(path))
+    results.unlink()
+    assert "backbone" not in read_raw(path).columns
+
+
+def test_logs_without_scores(tmp_path):
+    header = b.HEADER | {"samples": []}
+    with pytest.raises(DataError, match="the log holds no scores"):
+        read_raw(write(tmp_path, "log.json", header))
+    unscored = [{"id": i, "epoch": 1, "scores": {}} for i in range(3)]
+    rows = read_rows(write(tmp_path, "log2.json", b.HEADER | {"samples": unscored}))
+    assert project(rows, "scenario", "failure") == [(str(i), "sample not scored") for i in range(3)]
+
+
+def test_a_log_given_twice_counts_once(tmp_path):
+    path = CASES["mt-bench"].write(tmp_path)
+    link = tmp_path / "again.jsonl"
+    link.symlink_to(path)
+    assert read_raw([path, tmp_path, link]).n_rows == len(NAMES)

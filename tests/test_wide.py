@@ -42,8 +42,12 @@ def scores_of(scores):
     }
 
 
-def test_columns_of_scores_are_told_by_their_names(by_judge):
-    reading = scan(by_judge)
+def test_columns_of_scores_are_asked_about_and_not_guessed(by_judge):
+    with pytest.raises(
+        DataError, match=r"by judges or by criteria.*--format 'wide:score_\{judge\}'"
+    ):
+        read_scores(by_judge)
+    reading = scan(by_judge, format="wide:score_{judge}")
     found = scores_of(reading.require())
     assert found == {
         ("gpt-4", "amber", "q1"): 7,

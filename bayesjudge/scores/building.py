@@ -279,11 +279,25 @@ def read_source(source: Any, format_name: str | None, wishes: Wishes) -> RawTabl
     """
     table = read_raw(source, format_name)
     if format_name is None and not wishes.columns.get("score"):
-        guessed = guess_pattern(tuple(table.columns))
-        return table if guessed is None else lengthen(table, guessed, (), wishes.ignore)
+        return _ask_whether_wide(table)
     if format_name is not None and is_wide(format_name):
         return lengthen(table, format_name, tuple(wishes.columns.values()), wishes.ignore)
     return table
+
+
+def _ask_whether_wide(table: RawTable) -> RawTable:
+    """Ask where names look like a column of scores each: of judges, or else of criteria."""
+    pattern = guess_pattern(tuple(table.columns))
+    if pattern is None:
+        return table
+    other = pattern.replace("{judge}", "COLUMN").removeprefix("wide:")
+    problem = Problem(
+        "error",
+        "several columns look like scores of one answer, by judges or by criteria",
+        f"columns {other}",
+        remedy=f"If each is a judge's say --format '{pattern}'; otherwise name one as the score",
+    )
+    return replace(table, problems=(*table.problems, problem))
 
 
 def read_problems(table: RawTable, strict: bool) -> tuple[Problem, ...]:

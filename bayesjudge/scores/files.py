@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import gzip
 import os
 import zlib
 from os import PathLike
@@ -20,8 +19,13 @@ SUFFIXES = TEXT_SUFFIXES + JSON_SUFFIXES + PARQUET_SUFFIXES + ARROW_SUFFIXES
 LOG_SUFFIXES = (".eval",)
 
 GZIP = b"\x1f\x8b"
+_GZIP_WINDOW = 31
+_BLOCK = 1 << 16
 READ_ERRORS = (OSError, EOFError, zlib.error)
 """What reading a file may raise, a damaged ``.gz`` included."""
+
+MOST_RECORD = 1 << 30
+"""Bytes that a record may have, packed or not."""
 
 MOST_FILES = 100_000
 """More files than this in one folder are taken for a mistake."""
@@ -119,6 +123,65 @@ def suffix(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
+class Unpacked:
+    """The content of a ``.gz`` file, all of it that can be unpacked before the file is damaged.
+
+    Python's own reader gives nothing of the block in which a file is cut short.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._unpack = zlib.decompressobj(_GZIP_WINDOW)
+        self._held = b""
+        self._damage: Exception | None = None
+        self._ended = False
+
+    def __enter__(self) -> Unpacked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, size: int = -1) -> bytes:
+        """Read bytes, as a file does; raises only where nothing is left before the damage."""
+        while not self._ended and (size < 0 or len(self._held) < size):
+            self._more()
+        return self._take(len(self._held) if size < 0 else size)
+
+    def readline(self, size: int = -1) -> bytes:
+        """Read a line, as a file does."""
+        at = 0
+        while (end := self._held.find(b"\n", at)) < 0 and not self._ended:
+            at = len(self._held)
+            if 0 <= size <= at:
+                break
+            self._more()
+        whole = len(self._held) if end < 0 else end + 1
+        return self._take(whole if size < 0 else min(size, whole))
+
+    def _more(self) -> None:
+        try:
+            block = self._file.read(_BLOCK)
+            if not block:
+                self._ended = True
+                if not self._unpack.eof:
+                    raise EOFError("the packed file is cut short")
+            self._held += self._unpack.decompress(block)
+            # A packed file may be followed by another, as pigz writes them.
+            while self._unpack.eof and self._unpack.unused_data:
+                rest = self._unpack.unused_data
+                self._unpack = zlib.decompressobj(_GZIP_WINDOW)
+                self._held += self._unpack.decompress(rest)
+        except READ_ERRORS as error:
+            self._damage, self._ended = error, True
+
+    def _take(self, size: int) -> bytes:
+        if not self._held and self._damage is not None:
+            raise self._damage
+        found, self._held = self._held[:size], self._held[size:]
+        return found
+
+
 def open_bytes(path: Path) -> IO[bytes]:
     """Open a file for reading, unpacked where it is gzip by its content.
 
@@ -130,9 +193,10 @@ def open_bytes(path: Path) -> IO[bytes]:
     try:
         with path.open("rb") as file:
             packed = file.read(2) == GZIP
-        return cast("IO[bytes]", gzip.open(path)) if packed else path.open("rb")
+        opened = path.open("rb")
     except OSError as error:
         raise unreadable(str(path), error) from error
+    return cast("IO[bytes]", Unpacked(opened)) if packed else opened
 
 
 def unreadable(source: str, error: Exception) -> DataError:

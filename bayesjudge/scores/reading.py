@@ -75,9 +75,9 @@ def read_raw(source: Any, format_name: str | None = None) -> RawTable:
 
 @dataclass(frozen=True)
 class _Files:
-    """Files of a source, by what they are."""
+    """Files of a source, by what they are; logs by where they really lie, once each."""
 
-    logs: dict[Path, str] = field(default_factory=dict)
+    logs: dict[Path, tuple[Path, str]] = field(default_factory=dict)
     tables: list[RawTable | Path] = field(default_factory=list)
     passed_over: list[Path] = field(default_factory=list)
 
@@ -96,7 +96,7 @@ def _read(name: str, sources: Sequence[str | PathLike[str]], format_name: str | 
         tables = [read_table_file(t) if isinstance(t, Path) else t for t in files.tables]
         return concatenate(source_name, tables)
     if files.tables:
-        one, other = files.tables[0], next(iter(files.logs))
+        one, (other, _) = files.tables[0], next(iter(files.logs.values()))
         table = str(one) if isinstance(one, Path) else one.source
         raise DataError(
             f"the sources hold {count(len(files.logs), 'log', 'logs')} ({other}) and "
@@ -104,14 +104,14 @@ def _read(name: str, sources: Sequence[str | PathLike[str]], format_name: str | 
             source_name,
             "Convert the logs first with `bayesjudge convert`, or say --format for all of them",
         )
-    logs = [read_log(path, kind) for path, kind in files.logs.items()]
+    logs = [read_log(path, kind) for path, kind in files.logs.values()]
     return _say_what_was_not_read(merge_logs(source_name, logs), files.passed_over)
 
 
 def _sort_file(path: Path, format_name: str | None, files: _Files) -> None:
     kind = format_name or find_format(path)
     if kind in READERS:
-        files.logs.setdefault(path.resolve() if path.is_symlink() else path, kind)
+        files.logs.setdefault(path.resolve(), (path, kind))
     elif kind is None and is_beside_a_log(path):
         raise DataError(
             "the file lies beside a log, and holds no scores by itself",
@@ -131,7 +131,7 @@ def _sort_folder(folder: Path, format_name: str | None, files: _Files) -> None:
     if shards:
         kind = format_name or find_format(shards[0][1])
         if kind in READERS:
-            files.logs.update({path: kind for _, path in shards})
+            files.logs.update({path.resolve(): (path, kind) for _, path in shards})
         else:
             files.tables.append(read_shards(folder, shards))
         return
@@ -154,7 +154,8 @@ def _sort_folder(folder: Path, format_name: str | None, files: _Files) -> None:
     if not logs:
         files.tables.extend(tables_of_folder(folder))
         return
-    files.logs.update(logs)
+    for path, kind in logs.items():
+        files.logs.setdefault(path.resolve(), (path, kind))
     files.passed_over.extend(p for p in found if p not in kinds and not is_beside_a_log(p))
 
 

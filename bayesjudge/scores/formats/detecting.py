@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bayesjudge.errors import DataError
 from bayesjudge.scores.files import READ_ERRORS, open_bytes, suffix
 from bayesjudge.scores.formats.mlflow import looks_like_mlflow
 from bayesjudge.scores.formats.promptfoo_csv import blocks_of
@@ -36,7 +37,7 @@ def find_format(path: Path) -> str | None:
     try:
         with open_bytes(path) as file:
             head = file.read(HEAD)
-    except READ_ERRORS:
+    except (DataError, *READ_ERRORS):
         return None
     if head.startswith(b"PK"):
         return "inspect" if suffix(path) == ".eval" or _is_eval(path) else None
@@ -102,7 +103,7 @@ def _of_json(text: str) -> str | None:
 
 
 def _of_document(top: set[str], second: set[str]) -> str | None:
-    if "eval" in top and ({"version", "status"} & top or "samples" in top):
+    if "eval" in top and {"version", "status", "samples"} & top and {"task", "model"} & second:
         return "inspect"
     if {"testRunData"} & top or {"testCases", "test_cases"} & top:
         return "deepeval"

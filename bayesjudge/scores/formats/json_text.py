@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
-from bayesjudge.scores.files import READ_ERRORS
+from bayesjudge.scores.files import MOST_RECORD, READ_ERRORS
 
 type Path = tuple[str, ...]
 
@@ -83,6 +83,9 @@ class _Buffer:
     def fill(self) -> bool:
         """Read on, at least as much as is held already; False at the end."""
         if self.ended:
+            return False
+        if len(self.text) - self.at > MOST_RECORD:
+            self.ended, self.damage = True, f"a record is larger than {MOST_RECORD >> 20} MiB"
             return False
         try:
             block = self._file.read(max(_BLOCK, len(self.text) - self.at))
@@ -196,6 +199,8 @@ def walk_json(file: IO[bytes], records: Collection[Path]) -> Iterator[Piece]:
         return
     if buffer.peek():
         yield Damage((), 0, buffer.line(), "something follows the end of the document")
+    elif buffer.damage:
+        yield Damage((), 0, buffer.line(), _end_of(buffer))
 
 
 def _walk_value(buffer: _Buffer, path: Path, records: frozenset[Path]) -> Iterator[Piece]:
@@ -286,7 +291,7 @@ def walk_json_lines(file: IO[bytes]) -> Iterator[Piece]:
     line = place = 0
     while True:
         try:
-            raw = file.readline()
+            raw = file.readline(MOST_RECORD)
         except READ_ERRORS as error:
             yield Damage((), 0, line + 1, f"the file ends early: {error}")
             return

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
-from bayesjudge.scores.files import READ_ERRORS, open_bytes, suffix
+from bayesjudge.scores.files import MOST_RECORD, READ_ERRORS, open_bytes, suffix
 from bayesjudge.scores.formats.cells import Unreadable, first_line
 from bayesjudge.scores.formats.findings import Counted, Finding, Lost, Repeated, Row
 from bayesjudge.scores.formats.json_text import (
@@ -168,15 +168,17 @@ def read_csv_records(path: FilePath) -> tuple[list[str], Document]:
     Rows of another length than the header are lost, and so is what follows a
     quote that is never closed.
     """
+    data, damage = b"", ""
     with open_bytes(path) as file:
         try:
-            data, damage = file.read(), ""
+            data = file.read(MOST_RECORD)
+            damage = "it is too large" if file.read(1) else ""
         except READ_ERRORS as error:
-            data, damage = b"", str(error)
+            damage = str(error)
     text = data.decode("utf-8-sig", "surrogateescape")
     found = Document({}, [], [], [])
     if damage:
-        found.lost.append(Lost("the file", f"it cannot be unpacked: {damage}"))
+        found.lost.append(Lost("the rest of the file", damage))
     header: list[str] = []
     seen: set[tuple[str, ...]] = set()
     before = csv.field_size_limit(MOST_FIELD)

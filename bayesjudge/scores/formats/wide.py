@@ -101,7 +101,7 @@ def lengthen(
 
 
 def guess_pattern(names: Sequence[str]) -> str | None:
-    """Tell a wide table by its names: two columns or more are ``score_X`` or ``X_score``.
+    """Say how a table may be wide: two columns or more are ``score_X`` or ``X_score``.
 
     None where a column is known to be the score, or a single one has such a name.
     """
