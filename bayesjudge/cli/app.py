@@ -44,7 +44,7 @@ def common(
 
 @app.command()
 def validate(
-    source: o.Source,
+    source: o.Sources,
     column: o.Column = None,
     where: o.Where = None,
     by: o.By = None,
@@ -56,6 +56,7 @@ def validate(
     missing: o.Missing = None,
     strict: o.Strict = False,
     replicates: o.Replicates = False,
+    format: o.FormatOption = None,  # noqa: A002
     model: Annotated[str, typer.Option("--model", help="Which terms to look for.")] = "crossed",
     json: o.Json = False,
 ) -> None:
@@ -74,6 +75,7 @@ def validate(
             missing,
             strict,
             replicates,
+            format,
         )
         run_validate(source, reading, by, model, json)
 
@@ -81,10 +83,11 @@ def validate(
 @app.command()
 def rank(
     source: Annotated[
-        str,
+        list[str],
         typer.Argument(
             metavar="SOURCE",
-            help="A file (CSV, JSONL, Parquet), a glob, a folder, or a saved fit (.nc).",
+            help="Files (CSV, JSONL, Parquet, or a tool's logs), globs, folders; "
+            "or a saved fit (.nc).",
             show_default=False,
         ),
     ],
@@ -99,6 +102,7 @@ def rank(
     missing: o.Missing = None,
     strict: o.Strict = False,
     replicates: o.Replicates = False,
+    format: o.FormatOption = None,  # noqa: A002
     model: Annotated[
         str | None, typer.Option("--model", help="A shipped model or a TOML file (crossed).")
     ] = None,
@@ -158,6 +162,7 @@ def rank(
             missing,
             strict,
             replicates,
+            format,
         )
         sampling = o.SamplingOptions(model, prior, engine, draws, tune, chains, target_accept, seed)
         run_rank(
@@ -195,7 +200,7 @@ def compare(
 
 @app.command()
 def anova(
-    source: o.Source,
+    source: o.Sources,
     column: o.Column = None,
     where: o.Where = None,
     by: o.By = None,
@@ -207,6 +212,7 @@ def anova(
     missing: o.Missing = None,
     strict: o.Strict = False,
     replicates: o.Replicates = False,
+    format: o.FormatOption = None,  # noqa: A002
     model: Annotated[
         str, typer.Option("--model", help="A shipped model or a TOML file: its terms.")
     ] = "crossed",
@@ -289,6 +295,7 @@ def anova(
             missing,
             strict,
             replicates,
+            format,
         )
         panel = PanelOptions(own, panel_size, design, strategies, budget, subsamples, seed)
         run_anova(source, reading, by, model, ci_prob, panel, o.OutputOptions(json, out, quiet))
@@ -491,6 +498,43 @@ def audit(
             "only": only,
         }
         run_audit(source, reading, by, asked, failure, o.OutputOptions(json, out, quiet))
+
+
+@app.command()
+def convert(
+    source: o.Sources,
+    out: Annotated[
+        str,
+        typer.Option("--out", metavar="FILE", help="Ends in .csv, .jsonl or .parquet."),
+    ],
+    format: o.FormatOption = None,  # noqa: A002
+    constant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--constant",
+            metavar="COL=LABEL",
+            help="A column of one label that the source lacks, as backbone=NAME.",
+        ),
+    ] = None,
+    ignore: o.Ignore = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Records lost are errors.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Write tools' logs, or wide tables, as one score table: a row a score.
+
+    Formats, told by the content unless --format names one: inspect, lm-eval, helm,
+    promptfoo, promptfoo-csv, deepeval, mlflow, openai-evals, alpaca-eval, mt-bench,
+    reward-bench, table; and wide or wide:PATTERN, as wide:{judge}/{criterion}, for a
+    column a judge. Dataset folders of Parquet or Arrow are tables.
+    """
+    with answering():
+        from bayesjudge.cli.converting import ConvertOptions, run_convert
+
+        run_convert(
+            source, out, ConvertOptions(format, constant, ignore, strict, force), json, quiet
+        )
 
 
 @app.command()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bayesjudge.assignment import COLUMNS, Assignment, assign
 from bayesjudge.cli.messages import print_json, print_tables, say, say_notes
 from bayesjudge.cli.options import number_pairs, pairs_of
-from bayesjudge.cli.writing import check_target, write_whole
+from bayesjudge.cli.table_files import check_free, write_file
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.columns import SYNONYMS
 
@@ -42,7 +42,7 @@ def run_assign(file: str, given: AssignOptions, force: bool, json: bool, quiet: 
     path = Path(file)
     if path.suffix.lower() != ".csv":
         raise UsageError(f"no assignment is written to {path.name!r}", file, "End it in .csv")
-    check_target(path, force)
+    check_free(path, force)
     if given.all_judges and given.per_generation != 1:
         raise UsageError("all judges, or some of them", "--all-judges", "Give one of the two")
     old, existing = (b"", None) if given.extend is None else _read_existing(given.extend)
@@ -58,7 +58,7 @@ def run_assign(file: str, given: AssignOptions, force: bool, json: bool, quiet: 
         random_seed=given.seed,
         existing=existing,
     )
-    write_whole(path, old + _csv(found.table, heading=existing is None))
+    write_file(path, old + _csv(found.table, heading=existing is None))
     say_notes(_sentences(found, given, file), quiet)
     if not found.connected:
         say("warning: no chain of judges connects all backbones: rank will refuse the table")

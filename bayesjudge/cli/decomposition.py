@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,14 @@ from bayesjudge.cli.messages import (
     say_problems,
     working,
 )
-from bayesjudge.cli.options import OutputOptions, ReadingOptions, arguments_of, command_line
+from bayesjudge.cli.options import (
+    OutputOptions,
+    ReadingOptions,
+    arguments_of,
+    command_line,
+    named_together,
+    one_or_many,
+)
 from bayesjudge.cli.panels import PanelOptions
 from bayesjudge.decomposing import Anova, anova
 from bayesjudge.errors import BayesjudgeError, DataError
@@ -62,7 +69,7 @@ class Job:
 
 
 def run_anova(
-    source: str,
+    sources: Sequence[str],
     reading: ReadingOptions,
     by: str | None,
     model: str,
@@ -74,21 +81,22 @@ def run_anova(
     check_probability(ci_prob, "ci_prob")
     panel.check()
     asked = [*arguments_of({"by": by, "model": model, "ci_prob": ci_prob}), *panel.arguments()]
-    command = command_line("anova", *reading.arguments(), *asked, "--", source)
+    command = command_line("anova", *reading.arguments(), *asked, "--", *sources)
     job = Job(read_model(model), ci_prob, panel, output, command)
     if by is None:
-        _run_table(source, reading.keywords(), job)
+        _run_table(sources, reading.keywords(), job)
     else:
-        _run_groups(split_by(source, by, **reading.keywords()), by, source, job)
+        readings = split_by(one_or_many(sources), by, **reading.keywords())
+        _run_groups(readings, by, named_together(sources), job)
 
 
-def _run_table(source: str, keywords: Mapping[str, Any], job: Job) -> None:
+def _run_table(sources: Sequence[str], keywords: Mapping[str, Any], job: Job) -> None:
     folder = checked_folder(job.output.out, ANOVA_FILES)
     with working("reading", job.shows_progress):
-        reading = scan(source, **keywords)
+        reading = scan(one_or_many(sources), **keywords)
     say_notes(reading_sentences(reading.mapping, reading.unused_columns), job.quiet)
     say_problems([p for p in reading.problems if p.severity != "error"], job.quiet)
-    found, panel = _decompose(reading, source, job, None)
+    found, panel = _decompose(reading, named_together(sources), job, None)
     extra = _extra(reading)
     if folder is not None:
         folder.write(anova_files(found, panel, job.command, extra))

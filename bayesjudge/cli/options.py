@@ -15,12 +15,21 @@ from bayesjudge.spec import ModelSpec
 _TABLE = "The table"
 _FIT = "The fit"
 
-Source = Annotated[
-    str,
+Sources = Annotated[
+    list[str],
     typer.Argument(
         metavar="SOURCE",
-        help="A file (CSV, JSONL, Parquet), a glob, or a folder.",
+        help="Files (CSV, JSONL, Parquet, or a tool's logs), globs, or folders.",
         show_default=False,
+    ),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help="inspect, promptfoo, wide:{judge}_score, ...; else told by the content.",
+        rich_help_panel=_TABLE,
     ),
 ]
 Column = Annotated[
@@ -146,6 +155,7 @@ class ReadingOptions:
     missing: Sequence[str] | None = None
     strict: bool = False
     replicates: bool = False
+    format: str | None = None
 
     def keywords(self, spec: ModelSpec | None = None) -> dict[str, Any]:
         """Return the arguments of ``bayesjudge.read_scores``, with the model's covariates.
@@ -166,6 +176,7 @@ class ReadingOptions:
             "missing": tuple(self.missing or ()),
             "strict": self.strict,
             "replicates": self.replicates,
+            "format": self.format,
             "covariates": () if spec is None else tuple(c.column for c in spec.covariates),
         }
 
@@ -229,6 +240,16 @@ class OutputOptions:
         return {"log_likelihood": self.log_likelihood, "predictive": self.predictive}
 
 
+def one_or_many(sources: Sequence[str]) -> str | list[str]:
+    """Return a single source by itself, so that messages name it, or the list of them."""
+    return sources[0] if len(sources) == 1 else list(sources)
+
+
+def named_together(sources: Sequence[str]) -> str:
+    """Name sources for a message."""
+    return sources[0] if len(sources) == 1 else f"{len(sources)} sources"
+
+
 def arguments_of(values: dict[str, Any]) -> list[str]:
     """Return options as they are typed; what was not given is left out."""
     typed: list[str] = []
@@ -250,6 +271,17 @@ def arguments_of(values: dict[str, Any]) -> list[str]:
 def command_line(*words: str) -> str:
     """Return a command as a shell takes it."""
     return shlex.join(("bayesjudge", *words))
+
+
+def pairs_of(texts: Sequence[str] | None, option: str, form: str) -> list[tuple[str, str]]:
+    """Read options of the form ``NAME=VALUE``.
+
+    Raises
+    ------
+    UsageError
+        Where one lacks its ``=``.
+    """
+    return [_pair(text, option, form) for text in texts or ()]
 
 
 def _pair(text: str, option: str, form: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ from bayesjudge.cli.options import (
     SamplingOptions,
     arguments_of,
     command_line,
+    named_together,
+    one_or_many,
 )
 from bayesjudge.engines import Settings, choose_engine
 from bayesjudge.errors import BayesjudgeError, DataError, UsageError
@@ -82,7 +84,7 @@ class Job:
 
 
 def run_rank(
-    source: str,
+    sources: Sequence[str],
     reading: ReadingOptions,
     by: str | None,
     sampling: SamplingOptions,
@@ -100,8 +102,9 @@ def run_rank(
         **output.groups(),
     }
     words = [*reading.arguments(), *arguments_of({"by": by}), *sampling.arguments()]
-    command = command_line("rank", *words, *arguments_of(asked), "--", source)
-    if is_saved_fit(source):
+    command = command_line("rank", *words, *arguments_of(asked), "--", *sources)
+    source = one_or_many(sources)
+    if isinstance(source, str) and is_saved_fit(source):
         if words:
             given = ", ".join(word for word in words if word.startswith("--"))
             raise UsageError(
@@ -111,12 +114,15 @@ def run_rank(
             )
         _rank_saved(source, _job(SamplingOptions(), question, output, command))
         return
+    fits = [name for name in sources if is_saved_fit(name)]
+    if fits:
+        raise UsageError("a saved fit is ranked by itself", fits[0], "Name no other source")
     job = _job(sampling, question, output, command)
     keywords = reading.keywords(job.spec)
     if by is None:
-        _rank_table(source, keywords, job)
+        _rank_table(sources, keywords, job)
     else:
-        _rank_groups(split_by(source, by, **keywords), by, source, job)
+        _rank_groups(split_by(source, by, **keywords), by, named_together(sources), job)
 
 
 def run_demo(generations: int, sampling: SamplingOptions, output: OutputOptions) -> None:
@@ -156,12 +162,12 @@ def _job(sampling: SamplingOptions, question: Question, output: OutputOptions, c
     return Job(spec, engine, settings, question, output, command)
 
 
-def _rank_table(source: str, keywords: Mapping[str, Any], job: Job) -> None:
+def _rank_table(sources: Sequence[str], keywords: Mapping[str, Any], job: Job) -> None:
     folder = checked_folder(job.output.out, job.files)
     with working("reading", job.shows_progress):
-        found = scan(source, **keywords)
+        found = scan(one_or_many(sources), **keywords)
     _say_reading(found, job)
-    scores = found.require(source)
+    scores = found.require(named_together(sources))
     answered = _fit_and_answer(scores, job, found.unused_columns)
     _finish(answered, job, folder)
 

@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from bayesjudge.cli.messages import print_json, say
 from bayesjudge.cli.options import number_pairs
-from bayesjudge.cli.writing import check_target, write_whole
+from bayesjudge.cli.table_files import check_free, checked_target, table_bytes, write_file
 from bayesjudge.errors import UsageError
 from bayesjudge.report.json_text import to_json
 from bayesjudge.simulation import Simulation, simulate
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-SUFFIXES = (".csv", ".jsonl", ".parquet")
 
 
 @dataclass(frozen=True)
@@ -46,20 +38,17 @@ def run_simulate(
     file: str, given: SimulateOptions, truth: str | None, force: bool, json: bool
 ) -> None:
     """Write the table and, where asked, the truth."""
-    path = Path(file)
-    if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(
-            f"no table is written to {path.name!r}", file, f"End the name in {', '.join(SUFFIXES)}"
-        )
-    if truth is not None and Path(truth).resolve() == path.resolve():
+    if truth is not None and Path(truth).resolve() == Path(file).resolve():
         raise UsageError("table and truth would be one file", "--truth", "Name another file")
-    for target in (file, *([truth] if truth is not None else [])):
-        check_target(Path(target), force)
+    path = checked_target(file, force)
+    if truth is not None:
+        check_free(Path(truth), force)
     made = _simulate(given)
     truth_text = to_json(made.truth, indent=2) + "\n"
-    write_whole(path, _table_bytes(made.table, path.suffix.lower()))
+    columns = {str(name): made.table[name].tolist() for name in made.table.columns}
+    write_file(path, table_bytes(columns, path.suffix.lower()))
     if truth is not None:
-        write_whole(Path(truth), truth_text.encode())
+        write_file(Path(truth), truth_text.encode())
     if json:
         print_json(
             {
@@ -95,28 +84,3 @@ def _simulate(given: SimulateOptions) -> Simulation:
         one_judge=given.one_judge,
         random_seed=given.seed,
     )
-
-
-def _table_bytes(table: pd.DataFrame, suffix: str) -> bytes:
-    if suffix == ".csv":
-        return str(table.to_csv(index=False, lineterminator="\n")).encode()
-    if suffix == ".jsonl":
-        columns: dict[str, Any] = {str(n): table[n].tolist() for n in table.columns}
-        rows = zip(*columns.values(), strict=True)
-        return "".join(
-            to_json(dict(zip(columns, row, strict=True))) + "\n" for row in rows
-        ).encode()
-    return _parquet(table)
-
-
-def _parquet(table: pd.DataFrame) -> bytes:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    arrays = {
-        str(name): np.asarray(table[name]) if table[name].dtype.kind == "f" else list(table[name])
-        for name in table.columns
-    }
-    sink = pa.BufferOutputStream()
-    parquet.write_table(pa.table(arrays), sink)
-    return bytes(sink.getvalue().to_pybytes())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from bayesjudge.cli.messages import print_json, print_tables, say_notes
-from bayesjudge.cli.options import ReadingOptions
+from bayesjudge.cli.options import ReadingOptions, one_or_many
 from bayesjudge.errors import BayesjudgeError
 from bayesjudge.report.sentences import dropped_sentences, reading_sentences
 from bayesjudge.resolution import Resolved, resolve
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 
 def run_validate(
-    source: str, reading: ReadingOptions, by: str | None, model: str, json: bool
+    sources: Sequence[str], reading: ReadingOptions, by: str | None, model: str, json: bool
 ) -> None:
     """Print what was found; exit 1 where there is an error."""
+    source = one_or_many(sources)
     spec = read_model(model)
     if by is None:
         readings = {"": scan(source, **reading.keywords(spec))}

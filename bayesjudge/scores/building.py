@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.assembling import Options, Reading, assemble, filter_rows, listed
 from bayesjudge.scores.columns import Wishes, resolve_columns
+from bayesjudge.scores.formats.wide import guess_pattern, is_wide, lengthen
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.raw import RawTable
 from bayesjudge.scores.reading import read_raw
@@ -35,14 +37,15 @@ def read_scores(
     measured: str = "backbone",
     numbers: Iterable[str] = (),
     tags: Iterable[str] = (),
+    format: str | None = None,  # noqa: A002
 ) -> Scores:
     """Read a table of scores.
 
     Parameters
     ----------
     source : path, glob, folder, list of paths, or data frame
-        CSV, TSV, JSONL or Parquet files (also ``.gz``); or a pandas, Polars,
-        PyArrow or DuckDB table, eager or lazy.
+        CSV, TSV, JSONL or Parquet files (also ``.gz``); logs of Inspect AI and
+        other tools; or a pandas, Polars, PyArrow or DuckDB table, eager or lazy.
     columns : mapping of str to str, optional
         Role to column, as ``{"backbone": "model"}``. Other roles take the one
         column that bears their name or a synonym.
@@ -71,6 +74,10 @@ def read_scores(
     numbers, tags : str or iterable of str
         Columns of numbers and of text that are taken along where they are
         there; rows without are kept.
+    format : str, optional
+        The source's format: a tool's (``inspect``, ``promptfoo``, ...), ``wide``
+        or ``wide:PATTERN`` for a column a judge, ``table``. Otherwise it is
+        told by the content.
 
     Returns
     -------
@@ -88,7 +95,7 @@ def read_scores(
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
-    table = read_raw(source)
+    table = read_source(source, format, wishes)
     return _scan(table, wishes, options).require(table.source)
 
 
@@ -109,13 +116,14 @@ def scan(
     measured: str = "backbone",
     numbers: Iterable[str] = (),
     tags: Iterable[str] = (),
+    format: str | None = None,  # noqa: A002
 ) -> Reading:
     """Read a table and say what is wrong with it, without raising for its content.
 
     Parameters
     ----------
     source, columns, where, facets, random, ignore, scale, lower_is_better, \
-missing, strict, replicates, covariates, measured, numbers, tags
+missing, strict, replicates, covariates, measured, numbers, tags, format
         As in ``read_scores``.
 
     Returns
@@ -133,7 +141,7 @@ missing, strict, replicates, covariates, measured, numbers, tags
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
-    return _scan(read_raw(source), wishes, options)
+    return _scan(read_source(source, format, wishes), wishes, options)
 
 
 def split_by(
@@ -154,6 +162,7 @@ def split_by(
     measured: str = "backbone",
     numbers: Iterable[str] = (),
     tags: Iterable[str] = (),
+    format: str | None = None,  # noqa: A002
 ) -> dict[str, Reading]:
     """Read one table for each label of a column.
 
@@ -162,7 +171,7 @@ def split_by(
     by : str
         A column that serves as no facet.
     source, columns, where, facets, random, ignore, scale, lower_is_better, \
-missing, strict, replicates, covariates, measured, numbers, tags
+missing, strict, replicates, covariates, measured, numbers, tags, format
         As in ``read_scores``.
 
     Returns
@@ -181,7 +190,7 @@ missing, strict, replicates, covariates, measured, numbers, tags
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
-    table = read_raw(source)
+    table = read_source(source, format, wishes)
     resolved = resolve_columns(tuple(table.columns), wishes)
     for role, column in resolved.mapping:
         if by in (role, column):
@@ -199,6 +208,7 @@ missing, strict, replicates, covariates, measured, numbers, tags
     rows, problems = filter_rows(table, resolved, options.where)
     if not rows.size:
         raise DataError(problems[0].what, problems[0].where, problems[0].remedy)
+    problems += read_problems(table, options.strict)
     labels = table.columns[by].labels
     codes = labels.codes[rows]
     if (codes < 0).any():
@@ -278,4 +288,46 @@ def _several(given: object) -> tuple[Any, ...]:
 def _scan(table: RawTable, wishes: Wishes, options: Options) -> Reading:
     resolved = resolve_columns(tuple(table.columns), wishes)
     rows, problems = filter_rows(table, resolved, options.where)
+    problems += read_problems(table, options.strict)
     return assemble(table, resolved, wishes, options, rows, problems)
+
+
+def read_source(source: Any, format_name: str | None, wishes: Wishes) -> RawTable:
+    """Read a source into one row a score, a wide table made long.
+
+    Raises
+    ------
+    DataError, UsageError
+        As ``read_raw`` and ``wide.lengthen``.
+    """
+    table = read_raw(source, format_name)
+    if format_name is None and not wishes.columns.get("score"):
+        return _ask_whether_wide(table)
+    if format_name is not None and is_wide(format_name):
+        return lengthen(table, format_name, tuple(wishes.columns.values()), wishes.ignore)
+    return table
+
+
+def _ask_whether_wide(table: RawTable) -> RawTable:
+    """Ask where names look like a column of scores each: of judges, or else of criteria."""
+    pattern = guess_pattern(tuple(table.columns))
+    if pattern is None:
+        return table
+    other = pattern.replace("{judge}", "COLUMN").removeprefix("wide:")
+    problem = Problem(
+        "error",
+        "several columns look like scores of one answer, by judges or by criteria",
+        f"columns {other}",
+        remedy=f"If each is a judge's say --format '{pattern}'; otherwise name one as the score",
+    )
+    return replace(table, problems=(*table.problems, problem))
+
+
+def read_problems(table: RawTable, strict: bool) -> tuple[Problem, ...]:
+    """Return what was found on reading; where nothing may be left out, losses are errors."""
+    return tuple(
+        replace(problem, severity="error")
+        if strict and problem.severity == "warning" and problem.rows
+        else problem
+        for problem in table.problems
+    )

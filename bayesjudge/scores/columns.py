@@ -212,7 +212,7 @@ def resolve_columns(names: Sequence[str], wishes: Wishes) -> Resolved:
         if role in named:
             continue
         known = {role, *SYNONYMS.get(role, ())}
-        candidates = [name for name in names if name not in taken and _plain(name) in known]
+        candidates = [name for name in names if name not in taken and plain_name(name) in known]
         if len(candidates) == 1:
             found[role] = candidates[0]
         elif candidates:
@@ -241,7 +241,8 @@ def resolve_columns(names: Sequence[str], wishes: Wishes) -> Resolved:
     )
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Write a column's name as synonyms are: lower case, with underscores."""
     return re.sub(r"[\s\-]+", "_", name.strip()).lower()
 
 
@@ -249,7 +250,7 @@ def _find(wanted: str, names: Sequence[str]) -> str | None:
     """Find a column by its exact name, or else by the only one that reads alike."""
     if wanted in names:
         return wanted
-    alike = [name for name in names if _plain(name) == _plain(wanted)]
+    alike = [name for name in names if plain_name(name) == plain_name(wanted)]
     return alike[0] if len(alike) == 1 else None
 
 
@@ -288,7 +289,7 @@ def _ask_which(role: str, candidates: Sequence[str]) -> Problem:
 
 def _doubtful(name: str, found: Mapping[str, str]) -> list[Problem]:
     """Ask about, or refuse, an unused column that might change the answer."""
-    plain = _plain(name)
+    plain = plain_name(name)
     open_roles = [role for role in EITHER.get(plain, ()) if role not in found]
     if open_roles:
         options = ", ".join(f"--column {role}={name}" for role in open_roles)

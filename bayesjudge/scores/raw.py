@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError
+from bayesjudge.scores.problems import Problem
 
 type Part = Any
 """A piece of one column: a ``pyarrow.ChunkedArray`` or a list of Python values."""
@@ -99,11 +100,14 @@ class RawTable:
         In the source's order.
     parts : tuple of (str, int)
         Name and number of rows of each file, in order.
+    problems : tuple of Problem
+        What was lost or assumed on reading.
     """
 
     source: str
     columns: dict[str, Column]
     parts: tuple[tuple[str, int], ...]
+    problems: tuple[Problem, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -195,7 +199,12 @@ def concatenate(source: str, tables: Sequence[RawTable]) -> RawTable:
         name: Column(tuple(part for table in tables for part in table.columns[name].parts))
         for name in first.columns
     }
-    return RawTable(source, columns, tuple(part for table in tables for part in table.parts))
+    return RawTable(
+        source,
+        columns,
+        tuple(part for table in tables for part in table.parts),
+        tuple(problem for table in tables for problem in table.problems),
+    )
 
 
 def is_valid_text(text: str) -> bool:

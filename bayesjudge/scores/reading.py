@@ -1,38 +1,46 @@
-"""From a source to raw columns: files of text and Parquet, and data frames."""
+"""From a source to raw columns: tables, data frames, and the logs of tools."""
 
 from __future__ import annotations
 
-import csv
-import glob
-import gzip
-import io
-import json
-import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from bayesjudge.errors import DataError, UsageError
-from bayesjudge.scores.raw import RawTable, concatenate, make_table
+from bayesjudge.scores.checking import count
+from bayesjudge.scores.files import files_below, find_paths, tables_of_folder, unreadable
+from bayesjudge.scores.formats import (
+    READERS,
+    TABLE,
+    check_format,
+    find_format,
+    is_wide,
+    merge_logs,
+    read_log,
+)
+from bayesjudge.scores.formats.datasets import read_shards, shards_of
+from bayesjudge.scores.formats.detecting import is_beside_a_log
+from bayesjudge.scores.problems import Problem
+from bayesjudge.scores.raw import RawTable, concatenate
+from bayesjudge.scores.tabular import read_table_file
 
-TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
-JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
-PARQUET_SUFFIXES = (".parquet", ".pq")
-SUFFIXES = TEXT_SUFFIXES + JSON_SUFFIXES + PARQUET_SUFFIXES
-DELIMITERS = (",", "\t", ";")
-MAX_BLOCK = 1 << 30
+MOST_NAMED = 5
 
 
-def read_raw(source: Any) -> RawTable:
+def read_raw(source: Any, format_name: str | None = None) -> RawTable:
     """Read a source into raw columns.
 
     Parameters
     ----------
     source : path, sequence of paths, or data frame
-        A file (CSV, TSV, JSONL, Parquet; each also as ``.gz``), a glob or a
-        folder of such files, a list of them; or a pandas, Polars, PyArrow or
-        DuckDB table, eager or lazy.
+        A file (CSV, TSV, JSONL, Parquet, Arrow; the first three also as
+        ``.gz``), a tool's log, a glob or a folder of such files, a dataset
+        folder, a list of them; or a pandas, Polars, PyArrow or DuckDB table,
+        eager or lazy.
+    format_name : str, optional
+        One of ``formats.NAMES``; told by the content where it is not given.
 
     Returns
     -------
@@ -47,265 +55,114 @@ def read_raw(source: Any) -> RawTable:
     UsageError
         Where the source is no kind of table that can be read.
     """
+    check_format(format_name)
     if isinstance(source, str | PathLike):
-        return _read_files(str(source), find_files(source))
+        return _read(str(source), [source], format_name)
     if isinstance(source, Sequence) and all(isinstance(s, str | PathLike) for s in source):
         if not source:
             raise UsageError("no file was named", "", "Name at least one")
-        paths = [path for one in source for path in find_files(one)]
-        return _read_files(f"{len(paths)} files", paths)
+        return _read("", source, format_name)
     from bayesjudge.scores.frames import read_frame
 
+    if format_name in READERS:
+        raise UsageError(
+            f"a {type(source).__name__} is no log of {READERS[format_name][0]}",
+            f"format {format_name}",
+            "Give the path of the log",
+        )
     return read_frame(source)
 
 
-def find_files(source: str | PathLike[str]) -> list[Path]:
-    """List the files that a path, a glob or a folder stands for, sorted by name.
+@dataclass(frozen=True)
+class _Files:
+    """Files of a source, by what they are; logs by where they really lie, once each."""
 
-    Raises
-    ------
-    DataError
-        Where there is none.
-    """
-    text = str(source)
-    if "\0" in text:
-        raise DataError("a file name cannot hold a NUL", ascii(text))
-    path = Path(text)
+    logs: dict[Path, tuple[Path, str]] = field(default_factory=dict)
+    tables: list[RawTable | Path] = field(default_factory=list)
+    passed_over: list[Path] = field(default_factory=list)
+
+
+def _read(name: str, sources: Sequence[str | PathLike[str]], format_name: str | None) -> RawTable:
+    files = _Files()
+    for source in sources:
+        for path in find_paths(source):
+            if path.is_dir():
+                _sort_folder(path, format_name, files)
+            else:
+                _sort_file(path, format_name, files)
+    n_files = len(files.logs) + len(files.tables)
+    source_name = name or f"{n_files} files"
+    if not files.logs:
+        tables = [read_table_file(t) if isinstance(t, Path) else t for t in files.tables]
+        return concatenate(source_name, tables)
+    if files.tables:
+        one, (other, _) = files.tables[0], next(iter(files.logs.values()))
+        table = str(one) if isinstance(one, Path) else one.source
+        raise DataError(
+            f"the sources hold {count(len(files.logs), 'log', 'logs')} ({other}) and "
+            f"{count(len(files.tables), 'table', 'tables')} ({table})",
+            source_name,
+            "Convert the logs first with `bayesjudge convert`, or say --format for all of them",
+        )
+    logs = [read_log(path, kind) for path, kind in files.logs.values()]
+    return _say_what_was_not_read(merge_logs(source_name, logs), files.passed_over)
+
+
+def _sort_file(path: Path, format_name: str | None, files: _Files) -> None:
+    kind = format_name or find_format(path)
+    if kind in READERS:
+        files.logs.setdefault(path.resolve(), (path, kind))
+    elif kind is None and is_beside_a_log(path):
+        raise DataError(
+            "the file lies beside a log, and holds no scores by itself",
+            str(path),
+            "Name the log, or the folder of both; to read it as a table say --format table",
+        )
+    else:
+        files.tables.append(path)
+
+
+def _sort_folder(folder: Path, format_name: str | None, files: _Files) -> None:
+    """Take a folder for a dataset, for logs with other files beside them, or for tables."""
     try:
-        if path.is_dir():
-            return _files_of_folder(path)
-        if path.exists():
-            return [path]
-        # Path.glob takes no absolute pattern
-        found = sorted(glob.glob(text, recursive=True)) if glob.has_magic(text) else []  # noqa: PTH207
+        shards = shards_of(folder)
     except OSError as error:
-        raise _unreadable(text, error) from error
-    files = [Path(name) for name in found if Path(name).is_file()]
-    if files:
-        return files
-    if glob.has_magic(text):
-        raise DataError("no file matches the pattern", text, "Check the folder and the pattern")
-    raise DataError("there is no such file", text, "Check the path")
-
-
-def _files_of_folder(folder: Path) -> list[Path]:
-    files = sorted(
-        path
-        for path in folder.iterdir()
-        if path.is_file() and not path.name.startswith((".", "_")) and _suffix(path) in SUFFIXES
-    )
-    if not files:
-        raise DataError(
-            "the folder holds no file that can be read",
-            str(folder),
-            f"Files must end in {', '.join(SUFFIXES)}, or these with .gz",
-        )
-    kinds = sorted({_suffix(path) for path in files})
-    if len(kinds) > 1:
-        raise DataError(
-            f"the folder holds files of several kinds ({', '.join(kinds)})",
-            str(folder),
-            f"Name one kind with a pattern such as '{folder}/*{kinds[0]}'",
-        )
-    return files
-
-
-def _suffix(path: Path) -> str:
-    name = path.name.lower().removesuffix(".gz")
-    return Path(name).suffix
-
-
-def _read_files(source: str, paths: list[Path]) -> RawTable:
-    return concatenate(source, [_read_file(path) for path in paths])
-
-
-def _read_file(path: Path) -> RawTable:
-    source = str(path)
-    try:
-        with path.open("rb") as file:
-            magic = file.read(4)
-    except OSError as error:
-        raise _unreadable(source, error) from error
-    if not magic:
-        raise DataError("the file is empty", source, "Give it a header and one row per score")
-    if magic == b"PAR1":
-        return _read_parquet(source, source)
-    try:
-        data = path.read_bytes()
-        if magic.startswith(b"\x1f\x8b"):
-            data = gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(source, error) from error
-    if data[:4] == b"PAR1":
-        import pyarrow as pa
-
-        return _read_parquet(source, pa.BufferReader(data))
-    if _suffix(path) in PARQUET_SUFFIXES:
-        raise DataError("the file is not a Parquet file", source, "Write it again")
-    return _read_text(source, data, _suffix(path))
-
-
-def _unreadable(source: str, error: Exception) -> DataError:
-    reason = getattr(error, "strerror", None) or str(error).splitlines()[0:1]
-    text = reason if isinstance(reason, str) else "".join(reason)
-    return DataError(f"the file cannot be read: {text.rstrip('.')}", source, "Check the file")
-
-
-def _read_parquet(source: str, file: Any) -> RawTable:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        table = parquet.ParquetFile(file).read()
-        # a damaged file may hold text that is no UTF-8, found only on looking
-        table.validate(full=True)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise _unreadable(source, error) from error
-    return make_table(source, table.column_names, table.columns, table.num_rows)
-
-
-def _read_text(source: str, data: bytes, suffix: str) -> RawTable:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError("the file is in UTF-16", source, "Save it as UTF-8")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            "the file is not text in UTF-8", f"{source}, line {line}", "Save it as UTF-8"
-        ) from error
-    if not text.strip():
-        raise DataError("the file is empty", source, "Give it a header and one row per score")
-    if suffix in JSON_SUFFIXES or (suffix not in TEXT_SUFFIXES and text.lstrip()[0] in "{["):
-        return _read_jsonl(source, text)
-    return _read_csv(source, text)
-
-
-def _read_jsonl(source: str, text: str) -> RawTable:
-    names: dict[str, None] = {}
-    rows: list[dict[str, object]] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        row = _parse_line(source, number, line)
-        names.update(dict.fromkeys(row))
-        rows.append(row)
-    parts = [[row.get(name) for row in rows] for name in names]
-    return make_table(source, list(names), parts, len(rows))
-
-
-def _parse_line(source: str, number: int, line: str) -> dict[str, object]:
-    where = f"{source}, line {number}"
-    try:
-        row = json.loads(line, object_pairs_hook=_unique_keys)
-    except (ValueError, RecursionError) as error:
-        reason = str(error).split(":")[0]
-        raise DataError(
-            f"the line is not valid JSON: {reason}", where, "Write one JSON object a line"
-        ) from error
-    if not isinstance(row, dict):
-        raise DataError("the line is not a JSON object", where, "Write one JSON object a line")
-    return row
-
-
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        raise ValueError("a key occurs more than once")
-    return row
-
-
-def _read_csv(source: str, text: str) -> RawTable:
-    import pyarrow as pa
-    from pyarrow import csv as pyarrow_csv
-
-    delimiter, width = _header_shape(source, text)
-    _check_quotes(source, text, delimiter)
-    # pyarrow takes a single line without an end for no line at all
-    data = text.encode() if text.endswith("\n") else text.encode() + b"\n"
-    ragged: list[Any] = []
-
-    def remember(row: Any) -> str:
-        ragged.append(row)
-        return "skip"
-
-    try:
-        table = pyarrow_csv.read_csv(
-            pa.BufferReader(data),
-            # the header is read as a row like any other: its names may occur twice
-            read_options=pyarrow_csv.ReadOptions(
-                autogenerate_column_names=True,
-                use_threads=False,
-                block_size=min(len(data) + 1, MAX_BLOCK),
-            ),
-            parse_options=pyarrow_csv.ParseOptions(
-                delimiter=delimiter, newlines_in_values=True, invalid_row_handler=remember
-            ),
-            convert_options=pyarrow_csv.ConvertOptions(
-                column_types={f"f{i}": pa.string() for i in range(width)},
-                null_values=[],
-                strings_can_be_null=False,
-            ),
-        )
-    except (ValueError, pa.ArrowException) as error:
-        raise _unreadable(source, error) from error
-    if ragged:
-        raise _ragged(source, ragged)
-    if table.num_columns != width:
-        # columns beyond those foreseen would have been read as numbers, not as text
-        raise DataError(
-            "the quotes in the header do not pair", source, "Quote a column name as a whole"
-        )
-    header = [str(column[0].as_py()) for column in table.columns]
-    body = table.slice(1)
-    return make_table(source, header, body.columns, body.num_rows)
-
-
-def _ragged(source: str, rows: list[Any]) -> DataError:
-    first = rows[0]
-    others = f", and {len(rows) - 1} other rows likewise" if len(rows) > 1 else ""
-    return DataError(
-        f"the header names {first.expected_columns} columns but row {first.number - 1} "
-        f"has {first.actual_columns}{others}",
-        source,
-        "Give every row as many fields as the header, and quote fields that hold the delimiter",
-    )
-
-
-def _check_quotes(source: str, text: str, delimiter: str) -> None:
-    """Refuse a quote that is never closed, which would swallow rows in silence.
-
-    Raises
-    ------
-    DataError
-        Where the last quoted field runs to the end of the file.
-    """
-    if text.count('"') % 2 == 0:
+        raise unreadable(str(folder), error) from error
+    if shards:
+        kind = format_name or find_format(shards[0][1])
+        if kind in READERS:
+            files.logs.update({path.resolve(): (path, kind) for _, path in shards})
+        else:
+            files.tables.append(read_shards(folder, shards))
         return
-    # a strict reader tells an open quote from one inside an unquoted field
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    start = 1
-    try:
-        for _ in reader:
-            start = reader.line_num + 1
-    except csv.Error as error:
-        if "unexpected end of data" in str(error):
-            raise DataError(
-                "a quoted field is never closed",
-                f"{source}, the row that begins at line {start}",
-                'Close the quote, and write a quote inside a field as ""',
-            ) from error
+    found = [] if format_name == TABLE or is_wide(format_name) else files_below(folder)
+    told = {path: find_format(path) for path in found}
+    kinds = {
+        path: kind
+        for path, kind in told.items()
+        if kind is not None and kind in READERS and format_name in (None, kind)
+    }
+    # Predictions of a run whose statistics are there as well say nothing new.
+    logs = {
+        path: kind
+        for path, kind in kinds.items()
+        if not (
+            path.name == "display_predictions.json"
+            and path.with_name("per_instance_stats.json") in kinds
+        )
+    }
+    if not logs:
+        files.tables.extend(tables_of_folder(folder))
+        return
+    for path, kind in logs.items():
+        files.logs.setdefault(path.resolve(), (path, kind))
+    files.passed_over.extend(p for p in found if p not in kinds and not is_beside_a_log(p))
 
 
-def _header_shape(source: str, text: str) -> tuple[str, int]:
-    """Find the delimiter that parts the header into most fields, and their number."""
-    lines = io.StringIO(text.lstrip("\r\n"), newline="")
-    widths: dict[str, int] = {}
-    try:
-        for delimiter in DELIMITERS:
-            lines.seek(0)
-            widths[delimiter] = len(next(csv.reader(lines, delimiter=delimiter)))
-    except csv.Error as error:
-        raise _unreadable(source, error) from error
-    delimiter = max(DELIMITERS, key=widths.__getitem__)
-    return delimiter, widths[delimiter]
+def _say_what_was_not_read(table: RawTable, paths: Sequence[Path]) -> RawTable:
+    if not paths:
+        return table
+    shown = ", ".join(str(path) for path in paths[:MOST_NAMED])
+    more = f" and {len(paths) - MOST_NAMED:,} more" if len(paths) > MOST_NAMED else ""
+    told = f"{len(paths):,} files beside the logs are no logs and were not read: {shown}{more}"
+    return replace(table, problems=(*table.problems, Problem("note", told, table.source)))
