@@ -303,7 +303,7 @@ def anova(
 
 @app.command()
 def calibrate(
-    source: o.Source,
+    source: o.Sources,
     column: o.Column = None,
     where: o.Where = None,
     by: o.By = None,
@@ -315,6 +315,7 @@ def calibrate(
     missing: o.Missing = None,
     strict: o.Strict = False,
     replicates: o.Replicates = False,
+    format: o.FormatOption = None,  # noqa: A002
     between: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -388,6 +389,7 @@ def calibrate(
             missing,
             strict,
             replicates,
+            format,
         )
         run_calibrate(
             source,
@@ -406,7 +408,7 @@ app.command()(assign)
 
 @app.command()
 def audit(
-    source: o.Source,
+    source: o.Sources,
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -427,6 +429,7 @@ def audit(
     missing: o.Missing = None,
     strict: o.Strict = False,
     replicates: o.Replicates = False,
+    format: o.FormatOption = None,  # noqa: A002
     failure: Annotated[
         list[str] | None,
         typer.Option("--failure", metavar="TAG", help="A verdict tag that means failure."),
@@ -483,6 +486,7 @@ def audit(
             missing,
             strict,
             replicates,
+            format,
         )
         asked = {
             "answers": answers,

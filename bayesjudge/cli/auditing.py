@@ -17,7 +17,14 @@ from bayesjudge.cli.messages import (
     say_problems,
     working,
 )
-from bayesjudge.cli.options import OutputOptions, ReadingOptions, arguments_of, command_line
+from bayesjudge.cli.options import (
+    OutputOptions,
+    ReadingOptions,
+    arguments_of,
+    command_line,
+    named_together,
+    one_or_many,
+)
 from bayesjudge.errors import BayesjudgeError, DataError
 from bayesjudge.report.audit_report import (
     AUDIT_FILES,
@@ -66,7 +73,7 @@ class Job:
 
 
 def run_audit(
-    source: str,
+    sources: Sequence[str],
     reading: ReadingOptions,
     by: str | None,
     asked: Mapping[str, Any],
@@ -86,22 +93,23 @@ def run_audit(
     given["only"] = tuple(given.get("only", ()))
     settings = Settings(failures=tuple(failures or ()), **given)
     words = arguments_of({"by": by, "failure": list(failures or ()), **asked})
-    command = command_line("audit", *reading.arguments(), *words, "--", source)
+    command = command_line("audit", *reading.arguments(), *words, "--", *sources)
     job = Job(settings, output, command)
     keywords = language_keywords(reading.keywords())
     if by is None:
-        _run_table(source, keywords, job)
+        _run_table(sources, keywords, job)
     else:
-        _run_groups(split_by(source, by, **keywords), by, source, job)
+        readings = split_by(one_or_many(sources), by, **keywords)
+        _run_groups(readings, by, named_together(sources), job)
 
 
-def _run_table(source: str, keywords: Mapping[str, Any], job: Job) -> None:
+def _run_table(sources: Sequence[str], keywords: Mapping[str, Any], job: Job) -> None:
     folder = checked_folder(job.output.out, AUDIT_FILES)
     with working("reading", job.shows_progress):
-        reading = scan(source, **keywords)
+        reading = scan(one_or_many(sources), **keywords)
     say_notes(reading_sentences(reading.mapping, reading.unused_columns), job.quiet)
     say_problems(_worth_saying(reading), job.quiet)
-    found = _audit(reading, source, job, None)
+    found = _audit(reading, named_together(sources), job, None)
     extra = {"unused_columns": list(reading.unused_columns)}
     if folder is not None:
         folder.write(audit_files(found, job.command, extra))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ from bayesjudge.cli.options import (
     SamplingOptions,
     arguments_of,
     command_line,
+    named_together,
+    one_or_many,
 )
 from bayesjudge.engines import Settings, choose_engine
 from bayesjudge.errors import BayesjudgeError, DataError, UsageError
@@ -84,7 +86,7 @@ class Job:
 
 
 def run_calibrate(
-    source: str,
+    sources: Sequence[str],
     reading: ReadingOptions,
     by: str | None,
     asked: Asked,
@@ -117,23 +119,24 @@ def run_calibrate(
     between = [] if asked.between is None else ["--between", *asked.between]
     typed = arguments_of({name: value for name, value in words.items() if name != "between"})
     command = command_line(
-        "calibrate", *reading.arguments(), *between, *typed, *given, "--", source
+        "calibrate", *reading.arguments(), *between, *typed, *given, "--", *sources
     )
     settings.pop("random_seed", None)
     job = Job(asked, spec, engine, settings, output, command)
     if by is None:
-        _run_table(source, reading.keywords(), job)
+        _run_table(sources, reading.keywords(), job)
     else:
-        _run_groups(split_by(source, by, **reading.keywords()), by, source, job)
+        readings = split_by(one_or_many(sources), by, **reading.keywords())
+        _run_groups(readings, by, named_together(sources), job)
 
 
-def _run_table(source: str, keywords: Mapping[str, Any], job: Job) -> None:
+def _run_table(sources: Sequence[str], keywords: Mapping[str, Any], job: Job) -> None:
     folder = checked_folder(job.output.out, CALIBRATION_FILES)
     with working("reading", job.shows_progress):
-        reading = scan(source, **keywords)
+        reading = scan(one_or_many(sources), **keywords)
     say_notes(reading_sentences(reading.mapping, reading.unused_columns), job.quiet)
     say_problems([p for p in reading.problems if p.severity != "error"], job.quiet)
-    found = _calibrate(reading, source, job, None)
+    found = _calibrate(reading, named_together(sources), job, None)
     extra = _extra(reading)
     if folder is not None:
         folder.write(calibration_files(found, job.command, extra, reading.rows))

@@ -291,17 +291,6 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-def pairs_of(texts: Sequence[str] | None, option: str, form: str) -> list[tuple[str, str]]:
-    """Read options such as ``backbone=model``.
-
-    Raises
-    ------
-    UsageError
-        Where one lacks its ``=``.
-    """
-    return [_pair(text, option, form) for text in texts or ()]
-
-
 def number_pairs(texts: Sequence[str] | None, option: str, form: str) -> dict[str, list[float]]:
     """Read options such as ``judge=0.7`` or ``residual=0.5,0.9``.
 
