@@ -62,22 +62,21 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """One answer, as it leaves the program.
+    """One answer, as it leaves the program; what is not asked for is not made.
 
     Attributes
     ----------
-    json : object
-    tables : sequence of renderables
-    files : function without arguments
-        Makes the content of each file, by name; called where there is a folder.
+    json : function without arguments, returning an object
+    tables : function without arguments, returning renderables
+    files : function without arguments, returning contents by name of file
     alarm : str
         Why it cannot be relied on; empty where it can.
     notes : sequence of str
         Said once the files are written.
     """
 
-    json: object
-    tables: Sequence[RenderableType]
+    json: Callable[[], object]
+    tables: Callable[[], Sequence[RenderableType]]
     files: Callable[[], Mapping[str, Content]]
     alarm: str = ""
     notes: Sequence[str] = ()
@@ -146,9 +145,9 @@ def finish(found: Answered, road: Road, folder: OutputFolder | None) -> None:
         folder.write(found.files())
         say_notes([*found.notes, f"results written to {folder.path}"], road.output.quiet)
     if road.output.json:
-        print_json(found.json)
+        print_json(found.json())
     else:
-        print_tables(*found.tables)
+        print_tables(*found.tables())
     _exit_if_distrusted([""] if found.alarm else [], road)
 
 
@@ -180,8 +179,9 @@ def _answer_parts(readings: Mapping[str, Reading], by: str, source: str, road: R
             }
             index.append(row | {"folder": "", "status": "failed", "message": str(error)})
             continue
-        groups[level] = found.json
-        tables += found.tables
+        groups[level] = found.json()
+        if not output.json:
+            tables += found.tables()
         if found.alarm:
             row |= {"status": "not converged", "message": found.alarm}
         index.append(row)

@@ -102,8 +102,8 @@ def _audit(part: Part, job: Job) -> Answered:
     say_notes(audit_sentences(found), output.quiet, part.level)
     say_problems(found.flags, output.quiet, part.level)
     return Answered(
-        audit_object(found, part.extra),
-        _tables(found, part.title),
+        lambda: audit_object(found, part.extra),
+        lambda: _tables(found, part.title),
         lambda: audit_files(found, job.command, part.extra, part.title),
     )
 

@@ -133,8 +133,8 @@ def _calibrate(part: Part, job: Job) -> Answered:
     say_notes(calibration_sentences(found), output.quiet, part.level)
     say_problems(found.findings, output.quiet, part.level)
     return Answered(
-        calibration_object(found, part.extra),
-        _tables(found, part.title),
+        lambda: calibration_object(found, part.extra),
+        lambda: _tables(found, part.title),
         lambda: calibration_files(found, job.command, part.extra, part.reading.rows, part.title),
         "" if found.converged else alarm(found),
     )

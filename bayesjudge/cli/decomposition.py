@@ -75,8 +75,8 @@ def _decompose(part: Part, job: Job) -> Answered:
         panel = job.panel.analyse(found)
     say_notes(anova_sentences(found, panel), output.quiet, part.level)
     return Answered(
-        anova_object(found, panel, part.extra),
-        _tables(found, panel, part.title),
+        lambda: anova_object(found, panel, part.extra),
+        lambda: _tables(found, panel, part.title),
         lambda: anova_files(found, panel, job.command, part.extra, part.title),
     )
 

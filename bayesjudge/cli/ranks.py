@@ -181,8 +181,8 @@ def _rank_saved(source: str, job: Job) -> None:
 
 def _leaving(found: Answer, job: Job, title: str = "") -> Answered:
     return Answered(
-        result_object(found),
-        [_leaderboard(found, title), *_sensitivity(found)],
+        lambda: result_object(found),
+        lambda: [_leaderboard(found, title), *_sensitivity(found)],
         lambda: result_files(found, job.command, title),
         "" if found.converged else found.alarm,
         group_sentences(found.fit),
