@@ -20,6 +20,7 @@ from bayesjudge.scores.formats.findings import Cell, Counted, Finding, Lost, Rep
 from bayesjudge.scores.formats.inspect_own import read_with_inspect
 from bayesjudge.scores.formats.inspect_samples import (
     PLACEHOLDER,
+    Part,
     Sample,
     Scorer,
     judges_of,
@@ -235,7 +236,7 @@ def _models(scorer: str, scorers: Mapping[str, Scorer]) -> tuple[str, ...]:
 
 def _instrument(
     scorer: str,
-    part: Any,
+    part: Part,
     scorers: Mapping[str, Scorer],
     judges: Mapping[str, str | None],
     found: Found,

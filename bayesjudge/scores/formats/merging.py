@@ -59,7 +59,7 @@ def merge_logs(source: str, logs: Sequence[Log]) -> RawTable:
     return RawTable(
         source,
         {name: Column((columns[name],)) for name in ordered},
-        tuple((log.source, log.n_rows) for _, log in filled),
+        tuple((f"the table made of {log.source}", log.n_rows) for _, log in filled),
         tuple(problems),
     )
 
