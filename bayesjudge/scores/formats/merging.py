@@ -15,7 +15,17 @@ from bayesjudge.scores.raw import Column, RawTable
 
 _FIRST = (
     *("scenario", "generation", "backbone", "judge", "language", "score", "verdict", "failure"),
-    *("criterion", "scorer", "element", "filter", "turn", "prompt", "response", "task_name"),
+    *(
+        "criterion",
+        "scorer",
+        "element",
+        "filter",
+        "turn",
+        "prompt",
+        "response",
+        "task_name",
+        "status",
+    ),
 )
 """Order of the columns; others follow, and the log's own name is last."""
 
