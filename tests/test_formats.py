@@ -11,6 +11,7 @@ import pytest
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.formats import NAMES as FORMATS
 from bayesjudge.scores.formats import check_format, detecting, find_format
+from bayesjudge.scores.formats.promptfoo import says_no_reply
 from bayesjudge.scores.reading import read_raw
 from tests.formats import builders as b
 from tests.formats.builders import CASES, JUDGES, NAMES, SCORES
@@ -261,6 +262,25 @@ def test_promptfoo_failures_are_no_zeros(tmp_path):
     # The default grader is not named by the log, so that the assertion stands for it.
     assert [row["judge"] for row in by_generation["4"]] == ["llm-rubric", "judge-b"]
     assert "1 results were graded by promptfoo's default model" in said(table)
+
+
+@pytest.mark.parametrize(
+    ("reason", "failed"),
+    [
+        ("Could not extract JSON from llm-rubric response", True),
+        ("llm-rubric produced malformed response: SyntaxError", True),
+        ("No output", True),
+        ("API call error: timeout", True),
+        ("Error parsing output: x", True),
+        ("No output of the model names the capital", False),
+        ("The JSON of the answer could not be parsed", False),
+        ("Invalid JSON", False),
+        ("An error: the answer names Rome", False),
+        (None, False),
+    ],
+)
+def test_a_judges_own_words_are_no_failure(reason, failed):
+    assert says_no_reply(reason) == failed
 
 
 def test_promptfoo_csv_pools_failures_with_scores(tmp_path):

@@ -164,5 +164,10 @@ def _say_what_was_not_read(table: RawTable, paths: Sequence[Path]) -> RawTable:
         return table
     shown = ", ".join(str(path) for path in paths[:MOST_NAMED])
     more = f" and {len(paths) - MOST_NAMED:,} more" if len(paths) > MOST_NAMED else ""
-    told = f"{len(paths):,} files beside the logs are no logs and were not read: {shown}{more}"
-    return replace(table, problems=(*table.problems, Problem("note", told, table.source)))
+    n_files = count(
+        len(paths), "file beside the logs is no log and was", "files are no logs and were"
+    )
+    problem = Problem(
+        "warning", f"{n_files} not read: {shown}{more}", table.source, remedy="Name it by itself"
+    )
+    return replace(table, problems=(*table.problems, problem))
