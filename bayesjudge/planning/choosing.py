@@ -153,7 +153,8 @@ def plan(
         budget = smallest_budget(search)
     held = options_within(search, budget)
     table = options_table(search, held, ci_prob)
-    keep = np.flatnonzero(table["frontier"].to_numpy() | (held.cost > budget * FRACTIONS[0]))
+    full = held.cost > budget * FRACTIONS[0]
+    keep = np.flatnonzero(table["frontier"].to_numpy() | full)
     held = _kept(held, keep.tolist())
     table = table.iloc[keep].reset_index(drop=True)
     chosen, reached = choose(search, held)

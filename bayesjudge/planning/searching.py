@@ -23,6 +23,8 @@ type Floats = NDArray[np.float64]
 
 # Smaller budgets whose best designs are on the frontier beside the whole one's.
 FRACTIONS = tuple(2.0 ** (-j / 2) for j in range(1, 11))
+# With a limit of time the best within it may leave much of the budget.
+_FINE_FRACTIONS = tuple(2.0 ** (-j / 8) for j in range(1, 41))
 # Halvings, on a log scale, of the gap between a budget that reaches the target and half of it.
 _REFINEMENTS = 8
 # Beyond so many answers of a backbone more calls are no plan.
@@ -187,14 +189,14 @@ def options_within(search: Search, budget: float) -> Held:
         Where the budget buys none.
     """
     designs = designs_within(search, budget)
+    for fraction in FRACTIONS if search.max_seconds is None else _FINE_FRACTIONS:
+        best = _best(search, budget * fraction)
+        if best is not None:
+            designs.append(best.designs[0])
     if not designs:
         least = search.copies * float(search.prices.call.min() + search.prices.generation)
         raise DataError(
             f"{budget:g} buys no design: one call for each backbone costs {least:g}",
             remedy="Raise the budget, or the limit of time",
         )
-    for fraction in FRACTIONS:
-        best = _best(search, budget * fraction)
-        if best is not None:
-            designs.append(best.designs[0])
     return hold(search, list(dict.fromkeys(designs)))

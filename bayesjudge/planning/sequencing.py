@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
+# Rivals who are looked at together on one scenario; more are scored in several steps.
+_LARGEST_BLOCK = 6
 _KNOWN = {"backbone", "judge", "scenario", "generation"}
 
 
@@ -132,6 +134,7 @@ def plan_next(
         np.tile(price, len(backbones)),
         open_calls,
         repeatable,
+        rival_blocks(order, pairs, len(judges)),
     )
     return NextSteps(
         calls=_frame(fit, names, judges, found.scenario, found.kind),
@@ -140,6 +143,30 @@ def plan_next(
         top=tuple(backbones[b] for b in best),
         n_pairs=len(pairs),
         notes=tuple(_notes(fit, len(found.kind), n_calls, repeatable)),
+    )
+
+
+def rival_blocks(order: Ints, pairs: Ints, n_judges: int) -> tuple[Ints, ...]:
+    """Return kinds of call to be made together: rivals on one scenario by one judge.
+
+    Parameters
+    ----------
+    order : (B,) int array
+        Backbones, best first.
+    pairs : (P, 2) int array
+        Pairs whose order counts.
+    n_judges : int
+
+    Returns
+    -------
+    tuple of (m, r) int arrays
+        Pairs, then the first 3, 4, ... backbones of the order.
+    """
+    judge = np.arange(n_judges)[:, None]
+    firsts = [order[:r][None] for r in range(3, min(len(order), _LARGEST_BLOCK) + 1)]
+    return tuple(
+        (backbones[:, None, :] * n_judges + judge).reshape(-1, backbones.shape[1])
+        for backbones in (pairs, *firsts)
     )
 
 
