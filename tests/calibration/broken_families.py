@@ -22,9 +22,13 @@ from tests.calibration.side_by_side import Effort, sample_tables
 
 def scales_too_wide(tables: Sequence[Resolved], effort: Effort) -> list[Draws]:
     """Return the engine's draws, every sd 1.3 times what it is."""
+    return widened(sample_tables(tables, effort))
+
+
+def widened(draws: Sequence[Draws]) -> list[Draws]:
+    """Return draws of which every sd is 1.3 times what it was, the effects as they were."""
     return [
-        replace(draws, scales={name: 1.3 * sd for name, sd in draws.scales.items()})
-        for draws in sample_tables(tables, effort)
+        replace(one, scales={name: 1.3 * sd for name, sd in one.scales.items()}) for one in draws
     ]
 
 

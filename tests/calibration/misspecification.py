@@ -107,7 +107,6 @@ class Table:
     """Outcome of one table: which differences were covered, and the number of tiers."""
 
     covered: NDArray[np.bool_]
-    too_low: NDArray[np.bool_]
     width: float
     n_tiers: int
     method: str
@@ -137,13 +136,11 @@ def true_means(case: Case, resolved: Resolved, truth: Mapping[str, Any]) -> Floa
     return np.asarray(expected_after_rounding(mean, sd).mean(axis=1))
 
 
-def run_table(case: Case, resolved: Resolved, seed: int) -> Table:
+def run_table(case: Case, seed: int) -> Table:
     """Make a table, fit it with the exact engine, and compare."""
     rng = np.random.default_rng([31, seed])
-    known = {t.name for t in resolved.terms} | {"residual"}
     made = resolve(read_model("crossed"), design(case.shape), UNIT, case.centre)
     sd = {**_SD, **case.sd}
-    sd = {name: value for name, value in sd.items() if name in {t.name for t in made.terms} | known}
     score, truth = simulate_scores(made, rng, sd=sd)
     # The centre is fixed and not drawn.
     shift = case.centre - truth["intercept"]
@@ -167,7 +164,6 @@ def run_table(case: Case, resolved: Resolved, seed: int) -> Table:
     gap = true[first] - true[second]
     return Table(
         (lower <= gap) & (gap <= upper),
-        gap > upper,
         float(np.mean(upper - lower)),
         int(fit.leaderboard()["tier"].max()),
         str(fit.metadata["method"]),
@@ -195,9 +191,8 @@ def tell(tables: list[Table]) -> dict[str, Any]:
 
 def study(name: str, n_tables: int) -> dict[str, Any]:
     """Run one case; every table counts, converged or not."""
-    case, started = CASES[name], time.perf_counter()
-    resolved = resolve(read_model(case.model), design(case.shape), UNIT, CENTRE)
-    found = tell([run_table(case, resolved, seed) for seed in range(n_tables)])
+    started = time.perf_counter()
+    found = tell([run_table(CASES[name], seed) for seed in range(n_tables)])
     return {**found, "seconds": round(time.perf_counter() - started, 1)}
 
 

@@ -18,7 +18,7 @@ from tests.calibration.sbc import truth_as_draws
 type Floats = NDArray[np.float64]
 
 LIKELIHOOD = "log likelihood"
-EFFECTS = "log density of effects given scales"
+EFFECTS = "squared effects over scales"
 
 # Functions of many unknowns at once: ranked, and no interval is given of them.
 OF_MANY = ("top-two difference", EFFECTS, LIKELIHOOD)
@@ -62,27 +62,29 @@ def ranked_quantities(resolved: Resolved, draws: Draws) -> dict[str, Floats]:
         found[name if own.shape[1] == 1 else f"first of {name}"] = own[:, 0]
         if own.shape[1] > 1:
             found[f"last of {name}"] = own[:, -1]
+    # Chi-square of known degrees before any data: it tells scales that do not go with effects.
     found[EFFECTS] = np.zeros(n)
     for term in resolved.terms:
         sd = flat(draws.scales[f"{term.variable}_sd"])
-        found[EFFECTS] += _effects_density(term, flat(draws.effects[term.variable]), sd)
+        found[EFFECTS] += _squares(term, flat(draws.effects[term.variable]), sd)
     found[LIKELIHOOD] = log_likelihood(resolved, draws)
     return found
 
 
-def _effects_density(term: ResolvedTerm, effect: Floats, sd: Floats) -> Floats:
-    """Return the log density of a term's effects, (n,), without constants."""
+def _squares(term: ResolvedTerm, effect: Floats, sd: Floats) -> Floats:
+    """Return the sum of squares of a term's effects in units of their scales, (n,)."""
     by = np.zeros(term.n_levels, int) if term.by_codes is None else term.by_codes
     sds = sd.reshape(len(sd), -1)[:, by]
-    # Effects that sum to zero have fewer dimensions than levels.
-    zeros = [size for size, centred in zip(term.shape, term.centred, strict=True) if centred]
-    free = float(np.prod([1 - 1 / size for size in zeros]))
-    unit = effect.reshape(len(sd), -1) / sds
-    return np.asarray(-free * np.log(sds).sum(axis=1) - 0.5 * np.sum(unit**2, axis=1))
+    return np.asarray(np.sum((effect.reshape(len(sd), -1) / sds) ** 2, axis=1))
 
 
 def log_likelihood(resolved: Resolved, draws: Draws) -> Floats:
     """Return the log density of the scores given every effect, (n,), by SciPy alone."""
+    return np.asarray(np.sum(log_chances(resolved, draws), axis=1))
+
+
+def log_chances(resolved: Resolved, draws: Draws) -> Floats:
+    """Return the log density of each score given every effect, (n, N)."""
     n = draws.intercept.size
     eta = np.broadcast_to(draws.intercept.reshape(n, 1), (n, resolved.score.size))
     for term in resolved.terms:
@@ -98,11 +100,11 @@ def log_likelihood(resolved: Resolved, draws: Draws) -> Floats:
     else:
         degrees = draws.parameters["degrees_of_freedom"].reshape(n, 1)
         each = t.logpdf(resolved.score, degrees, eta, sigma)
-    return np.asarray(np.sum(each, axis=1))
+    return np.asarray(each)
 
 
 def _log_chance(resolved: Resolved, draws: Draws, eta: Floats) -> Floats:
-    """Return the log probability of verdicts or categories at predictors (n, N)."""
+    """Return the log probability of verdicts or categories at predictors, (n, N)."""
     n = len(eta)
     cdf = expit if resolved.spec.link == "logit" else ndtr
     cuts = np.zeros((n, 1, 1))
@@ -119,4 +121,4 @@ def _log_chance(resolved: Resolved, draws: Draws, eta: Floats) -> Floats:
     # From the tail that is nearer, so that no chance is lost to rounding.
     flip = lower > 0
     chance = cdf(np.where(flip, -lower, upper)) - cdf(np.where(flip, -upper, lower))
-    return np.asarray(np.sum(np.log(np.maximum(chance, 1e-300)), axis=1))
+    return np.asarray(np.log(np.maximum(chance, 1e-300)))

@@ -42,7 +42,8 @@ class Effort:
     Attributes
     ----------
     tune, draws, thin : int
-        Discarded iterations; draws kept, each after ``thin`` iterations.
+        Discarded iterations, a multiple of ``thin``; draws kept, each after ``thin``
+        iterations.
     depth : int
         Of the deepest tree; a tree cut short is valid, it only mixes less.
     at_once : int
@@ -223,15 +224,14 @@ def run_chains(
             rng_key=key,
         )
 
-        def several(state: Any, n: int) -> Any:
-            return jax.lax.scan(lambda s, _: (step(s), None), state, None, length=n)[0]
-
         def kept(state: Any, _: Any) -> Any:
-            state = several(state, effort.thin)
+            state = jax.lax.scan(lambda s, _: (step(s), None), state, None, length=effort.thin)[0]
             return state, (state.z, state.diverging, state.num_steps)
 
-        state = several(state, effort.tune)
-        return jax.lax.scan(kept, state, None, length=effort.draws)[1]
+        # Warm-up in the same loop, which is then compiled once and not twice.
+        n_kept = effort.tune // effort.thin + effort.draws
+        found = jax.lax.scan(kept, state, None, length=n_kept)[1]
+        return jax.tree.map(lambda values: values[-effort.draws :], found)
 
     program = jax.jit(jax.vmap(chain, (0, 0, axes)))
     n = len(start)
