@@ -109,22 +109,26 @@ class Program:
             parts.append(part)
         return np.concatenate(parts, axis=1)
 
-    def constrain(self, q: Any, effects: set[str]) -> dict[str, Any]:
-        """Return every site of (chain, draw, D) vectors, of effects those named.
+    def sites(self, q: Any, effects: set[str]) -> dict[str, Any]:
+        """Return every site of a vector (D,), of effects those named.
 
         Unit-scale effects themselves are left out.
         """
+        found = constrain_fn(self.model, (), {}, self.unpack(q), return_deterministic=True)
+        return {
+            name: value
+            for name, value in found.items()
+            if name in effects or not name.endswith(("_effect", "_z", "_w"))
+        }
 
-        def sites(one: Any) -> dict[str, Any]:
-            found = constrain_fn(self.model, (), {}, self.unpack(one), return_deterministic=True)
-            return {
-                name: value
-                for name, value in found.items()
-                if name in effects or not name.endswith(("_effect", "_z", "_w"))
-            }
-
+    def constrain(self, q: Any, effects: set[str]) -> dict[str, Any]:
+        """Return every site of (chain, draw, D) vectors, as :meth:`sites` does."""
         flat = q.reshape(-1, q.shape[-1])
-        found = jax.jit(lambda rows: jax.lax.map(sites, rows, batch_size=_AT_ONCE))(flat)
+        found = jax.jit(
+            lambda rows: jax.lax.map(
+                lambda row: self.sites(row, effects), rows, batch_size=_AT_ONCE
+            )
+        )(flat)
         return {
             name: np.asarray(v).reshape(*q.shape[:2], *v.shape[1:]) for name, v in found.items()
         }

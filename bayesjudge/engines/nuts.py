@@ -203,6 +203,16 @@ def sample_prior(name: str, prior: Prior, unit: Array) -> Array:
     return numpyro.sample(name, dist.HalfNormal(prior.parameters[0] * unit))
 
 
+def scales_density(q: Array, data: ScalesData, sites: tuple[ScaleSite, ...], bent: bool) -> Array:
+    """Return the log density of the scales' coordinates q (D,), effects integrated out."""
+    x, log_slope = data.origin + data.axes @ q, jnp.zeros(())
+    if bent and data.curves is not None:
+        x, log_slope = data.curves.bend(x, jnp)
+    scales = scales_at(x, sites, data.frame, data.fixed, jnp)
+    value = scales.log_prior + log_likelihood(scales.sd, scales.noise, data.moments)
+    return value + log_slope
+
+
 @lru_cache(maxsize=8)
 def _scales_sampler(
     sites: tuple[ScaleSite, ...],
@@ -219,13 +229,7 @@ def _scales_sampler(
 
     def model(data: ScalesData) -> None:
         q = numpyro.sample("q", flat)
-        x, log_slope = data.origin + data.axes @ q, jnp.zeros(())
-        if bent and data.curves is not None:
-            x, log_slope = data.curves.bend(x, jnp)
-        scales = scales_at(x, sites, data.frame, data.fixed, jnp)
-        value = scales.log_prior + log_likelihood(scales.sd, scales.noise, data.moments)
-        value = value + log_slope
-        numpyro.factor("density", value)
+        numpyro.factor("density", scales_density(q, data, sites, bent))
 
     return _mcmc(model, {"q": np.zeros(n)}, settings, jit_model_args=True)
 
