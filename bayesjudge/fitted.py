@@ -370,8 +370,8 @@ class Fit:
         others = self._generations if "generation" in term.dims else self._interactions
         if term.variable not in others:
             raise ModelError(
-                f"the effects of {term.name} were not kept",
-                remedy="Fit with nested_effects=True",
+                f"the effects of {term.name} were sampled and not kept",
+                remedy="Fit again with nested_effects=True, which stores all of them",
             )
         values = others[term.variable]
         return values.reshape(-1, *values.shape[2:])

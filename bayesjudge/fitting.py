@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ def fit(
     nested_effects: bool = False,
     integrate: bool = True,
     progress: bool = False,
+    platform: str = "cpu",
 ) -> Fit:
     """Fit a crossed random-effects model to scores.
 
@@ -69,11 +70,16 @@ def fit(
         after 500, and 2000 after 1000 where every effect is sampled.
     nested_effects : bool
         Keep all effects in the posterior: of generations and of interactions
-        with a random facet too, which are otherwise drawn when asked for.
+        with a random facet too. Of gaussian models these are otherwise drawn
+        when asked for; where effects are sampled they are otherwise lost.
     integrate : bool
         False samples every effect (numpyro; slow, for checks). pymc always does.
     progress : bool
         Progress bar on stderr.
+    platform : {"cpu", "gpu"}
+        Where the numpyro engine computes, in float64 either way; the CPU where
+        JAX finds no GPU, which the fit's notes then say. It changes nothing for
+        the exact and pymc engines.
 
     Returns
     -------
@@ -107,10 +113,14 @@ def fit(
         nested_effects=nested_effects,
         integrate=integrate,
         progress=progress,
+        platform=platform,
     )
     name = choose_engine(engine, spec.family, integrate, bool(spec.covariates))
     resolved = resolve(spec, scores, unit, location)
     drawn = load_engine(name)(resolved, settings)
+    if platform != "cpu" and name != "numpyro":
+        note = f"the {name} engine computes on the CPU: platform {platform!r} changes nothing"
+        drawn = replace(drawn, notes=(*drawn.notes, note))
     tree = posterior_tree(resolved, drawn)
     return _assemble(spec, scores, tree, resolved, settings, name, drawn)
 
@@ -137,6 +147,7 @@ def _assemble(
             "location": resolved.location,
             "seconds": drawn.seconds,
             "pass_seconds": drawn.pass_seconds,
+            "notes": list(drawn.notes),
         }
     )
     return Fit(spec, scores, tree)

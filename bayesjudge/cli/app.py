@@ -112,6 +112,7 @@ def rank(
         float | None, typer.Option("--target-accept", help="Of NUTS (0.95).")
     ] = None,
     seed: o.Seed = None,
+    platform: o.Platform = None,
     rope: Annotated[
         float | None,
         typer.Option("--rope", help="Differences below this count as none.", show_default=False),
@@ -152,7 +153,9 @@ def rank(
             strict,
             replicates,
         )
-        sampling = o.SamplingOptions(model, prior, engine, draws, tune, chains, target_accept, seed)
+        sampling = o.SamplingOptions(
+            model, prior, engine, draws, tune, chains, target_accept, seed, platform
+        )
         run_rank(
             source,
             reading,

@@ -142,6 +142,9 @@ def _job(sampling: SamplingOptions, question: Question, output: OutputOptions, c
         spec = override_prior(spec, text)
     engine = choose_engine(sampling.engine or "auto", spec.family, covariates=bool(spec.covariates))
     settings = sampling.settings()
+    if engine != "exact" and (question.finite or question.pool is not None):
+        # What an engine samples cannot be drawn afterwards.
+        settings["nested_effects"] = True
     Settings(**settings)
     return Job(spec, engine, settings, question, output, command)
 
