@@ -30,9 +30,6 @@ type Floats = NDArray[np.float64]
 # Chains start this far from the values below, on the unconstrained scale.
 _SCATTER = 0.5
 
-# A covariance of more coordinates is not learnt in a few hundred draws.
-_MOST_LEARNT = 150
-
 # Draws of which effects are worked out together.
 _AT_ONCE = 100
 
@@ -67,7 +64,7 @@ def sample_family(resolved: Resolved, settings: Settings) -> Draws:
             potential_fn=walk.potential,
             max_tree_depth=MAX_TREE_DEPTH,
             target_accept_prob=settings.target_accept,
-            dense_mass=[(SHARED,)] if 0 < walk.width <= _MOST_LEARNT else False,
+            dense_mass=False,
         )
         z, stats = run_mcmc(chains_of(kernel, settings), settings, init_params=walk.part(starts))
         wanted = {t.variable for t in kept_terms(resolved, settings)}

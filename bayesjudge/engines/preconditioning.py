@@ -26,6 +26,7 @@ type Array = Any
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 type Density = Callable[[Array], Array]
+type Slopes = Callable[[Floats], tuple[Array, Array]]
 
 # A border that is wider, or a map of more numbers, costs more than it saves.
 _WIDEST = 800
@@ -38,8 +39,8 @@ _FLATTEST = 0.02
 # The mode is a place to look from: it need not be found to the last digit.
 _SEARCH: Any = {"maxiter": 2000, "maxcor": 30, "gtol": 1e-2, "ftol": 1e-11}
 
-# Products of the Hessian with this many vectors are taken together.
-_AT_ONCE = 8
+# Of differences of slopes, in widths of the coordinates.
+_STEP = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +126,17 @@ def find_map(
     arrow = find_arrow(resolved, shapes)
     if arrow.shared.size > _WIDEST or arrow.n_numbers > _MOST_NUMBERS:
         return None
-    mode = find_mode(potential, start)
-    return factor(mode, arrow, *hessian(potential, mode, arrow))
+    slopes = jax.jit(jax.value_and_grad(potential))
+    # All is at unit scale but what is in the unit of the scores.
+    widths = [
+        np.full(
+            int(np.prod(shape)),
+            resolved.unit if name == "intercept" or name.endswith("_slope") else 1.0,
+        )
+        for name, shape in shapes.items()
+    ]
+    mode = find_mode(slopes, start)
+    return factor(mode, arrow, *hessian(slopes, mode, np.concatenate(widths), arrow))
 
 
 def find_arrow(resolved: Resolved, shapes: dict[str, tuple[int, ...]]) -> Arrow:
@@ -161,9 +171,8 @@ def _owners(resolved: Resolved, term: ResolvedTerm | None, shape: tuple[int, ...
     return np.full(shape, -1)
 
 
-def find_mode(potential: Density, start: Floats) -> Floats:
+def find_mode(slopes: Slopes, start: Floats) -> Floats:
     """Return where a potential is lowest, or nearly so, (D,)."""
-    slopes = jax.jit(jax.value_and_grad(potential))
 
     def value(q: Floats) -> tuple[float, Floats]:
         found, slope = slopes(q)
@@ -172,29 +181,40 @@ def find_mode(potential: Density, start: Floats) -> Floats:
     return np.asarray(minimize(value, start, jac=True, method="L-BFGS-B", options=_SEARCH).x)
 
 
-def hessian(potential: Density, at: Floats, arrow: Arrow) -> tuple[Floats, Floats, Floats]:
+def hessian(
+    slopes: Slopes, at: Floats, widths: Floats, arrow: Arrow
+) -> tuple[Floats, Floats, Floats]:
     """Return the Hessian of a potential at (D,): shared (G, G), own, border (S, m, G).
 
+    By central differences of slopes: compiling more than these would take longer.
     Of own coordinates one of each scenario is moved at once: they do not meet.
+
+    Parameters
+    ----------
+    slopes : function
+        From a vector (D,) to the potential and its slopes.
+    at, widths : (D,)
+        Where, and roughly how far each coordinate ranges.
+    arrow : Arrow
     """
-    slope = jax.grad(potential)
-
-    @jax.jit
-    def products(vectors: Array) -> Array:
-        return jax.lax.map(lambda v: jax.jvp(slope, (at,), (v,))[1], vectors, batch_size=_AT_ONCE)
-
     shared, own = arrow.shared, arrow.own
-    vectors = np.zeros((own.shape[1] + shared.size, at.size + 1))
-    vectors[np.arange(own.shape[1])[None, :], own] = 1.0
-    vectors[own.shape[1] + np.arange(shared.size), shared] = 1.0
-    found = np.zeros_like(vectors)
-    found[:, :-1] = products(vectors[:, :-1])
+    moved = np.zeros((own.shape[1] + shared.size, at.size + 1), bool)
+    moved[np.arange(own.shape[1])[None, :], own] = True
+    moved[own.shape[1] + np.arange(shared.size), shared] = True
+    found = np.zeros(moved.shape)
+    for i, which in enumerate(moved[:, :-1]):
+        step = _STEP * widths * which
+        change = np.asarray(slopes(at + step)[1]) - np.asarray(slopes(at - step)[1])
+        found[i, :-1] = change / (2.0 * _STEP)
     by_own, by_shared = found[: own.shape[1]], found[own.shape[1] :]
+    # Each row holds products with a move of the coordinate's own width.
+    width = np.append(widths, 1.0)
     blank = own == at.size
-    inside = by_own[:, own].transpose(1, 2, 0)
+    inside = by_own[:, own].transpose(1, 2, 0) / width[own][:, None, :]
     inside = np.where(blank[:, :, None] | blank[:, None, :], 0.0, inside)
     inside = inside + blank[:, :, None] * np.eye(own.shape[1])
-    return by_shared[:, shared], inside, by_shared[:, own].transpose(1, 2, 0)
+    border = by_shared[:, own].transpose(1, 2, 0) / width[shared]
+    return by_shared[:, shared] / width[shared][:, None], inside, border
 
 
 def factor(origin: Floats, arrow: Arrow, shared: Floats, own: Floats, border: Floats) -> Map:
