@@ -25,6 +25,9 @@ USUAL = (1000, 500)
 SAMPLED = (2000, 1000)
 """Draws kept and discarded of each chain; effects that are sampled mix more slowly."""
 
+ACCEPT, ACCEPT_ROUND = 0.95, 0.85
+"""What NUTS is to accept; less where the posterior is nearly round: longer steps."""
+
 
 def fit(
     scores: Scores,
@@ -37,7 +40,7 @@ def fit(
     draws: int | None = None,
     tune: int | None = None,
     chains: int = 4,
-    target_accept: float = 0.95,
+    target_accept: float | None = None,
     random_seed: int = 0,
     nested_effects: bool = False,
     integrate: bool = True,
@@ -67,7 +70,8 @@ def fit(
         whose effects are in units of the link.
     draws, tune, chains, target_accept, random_seed
         Sampling; ``draws`` are kept from each of ``chains``. By default 1000
-        after 500, and 2000 after 1000 where every effect is sampled.
+        after 500, and 2000 after 1000 where every effect is sampled. NUTS is to
+        accept 0.95, or 0.85 where numpyro samples every effect of a family.
     nested_effects : bool
         Keep all effects in the posterior: of generations and of interactions
         with a random facet too. Of gaussian models these are otherwise drawn
@@ -103,19 +107,21 @@ def fit(
     spec = model if isinstance(model, ModelSpec) else read_model(model)
     for text in (priors,) if isinstance(priors, str) else priors:
         spec = override_prior(spec, text)
-    usual = USUAL if spec.family == "gaussian" and not spec.covariates else SAMPLED
+    name = choose_engine(engine, spec.family, integrate, bool(spec.covariates))
+    sampled = spec.family != "gaussian" or bool(spec.covariates)
+    usual = SAMPLED if sampled else USUAL
+    accept = ACCEPT_ROUND if sampled and name == "numpyro" else ACCEPT
     settings = Settings(
         draws=usual[0] if draws is None else draws,
         tune=usual[1] if tune is None else tune,
         chains=chains,
-        target_accept=target_accept,
+        target_accept=accept if target_accept is None else target_accept,
         random_seed=random_seed,
         nested_effects=nested_effects,
         integrate=integrate,
         progress=progress,
         platform=platform,
     )
-    name = choose_engine(engine, spec.family, integrate, bool(spec.covariates))
     resolved = resolve(spec, scores, unit, location)
     drawn = load_engine(name)(resolved, settings)
     if platform != "cpu" and name != "numpyro":

@@ -109,7 +109,7 @@ def rank(
     tune: o.Tune = None,
     chains: o.Chains = None,
     target_accept: Annotated[
-        float | None, typer.Option("--target-accept", help="Of NUTS (0.95).")
+        float | None, typer.Option("--target-accept", help="Of NUTS (0.95, or 0.85).")
     ] = None,
     seed: o.Seed = None,
     platform: o.Platform = None,

@@ -280,9 +280,10 @@ def _common_problems(readings: Mapping[str, Reading]) -> tuple[Problem, ...]:
 def _exit_unless_converged(levels: list[str], job: Job) -> None:
     if not levels or job.output.allow_unconverged:
         return
+    other = ", use --engine numpyro" if job.engine == "pymc" else ""
     about = f" ({', '.join(levels)})" if levels != [""] else ""
     say(
         f"error: the fit did not converge{about}, so the leaderboard cannot be relied on. "
-        "Raise --draws and --tune, or say --allow-unconverged"
+        f"Raise --draws and --tune{other}, or say --allow-unconverged"
     )
     raise typer.Exit(1)
