@@ -70,16 +70,16 @@ def not_stored(
     arrays : dict of (chain, draw, ...) arrays
         As :func:`arrays_of` gives them; any part of the draws will do.
     made : dict
-        Metadata of the fit: how it was sampled, and with which seed.
+        Metadata of the fit: with which seed it was sampled.
     generations : bool
         Go on to generations.
 
     Returns
     -------
     dict
-        Empty where effects were sampled: none can be drawn then.
+        Empty but for gaussian models: only theirs have an exact conditional.
     """
-    if made["method"].startswith("nuts"):
+    if resolved.spec.family != "gaussian" or resolved.covariates:
         return {}
     from bayesjudge.engines.integrating import other_effects
 
@@ -134,6 +134,7 @@ def parameters_of(resolved: Resolved, posterior: xr.Dataset, made: dict[str, Any
 def not_kept(term: ResolvedTerm) -> ModelError:
     """Return the error of effects that were sampled and not kept."""
     return ModelError(
-        f"the effects of {term.name} were not kept",
-        remedy="Fit with nested_effects=True, or rank with --log-likelihood",
+        f"the effects of {term.name} were sampled and not kept",
+        remedy="Fit again with nested_effects=True, which stores all of them, or rank with "
+        "--log-likelihood",
     )

@@ -49,9 +49,10 @@ def rank(
     tune: o.Tune = None,
     chains: o.Chains = None,
     target_accept: Annotated[
-        float | None, typer.Option("--target-accept", help="Of NUTS (0.95).")
+        float | None, typer.Option("--target-accept", help="Of NUTS (0.95, or 0.85).")
     ] = None,
     seed: o.Seed = None,
+    platform: o.Platform = None,
     rope: Annotated[
         float | None,
         typer.Option("--rope", help="Differences below this count as none.", show_default=False),
@@ -96,7 +97,9 @@ def rank(
             replicates,
             format,
         )
-        sampling = o.SamplingOptions(model, prior, engine, draws, tune, chains, target_accept, seed)
+        sampling = o.SamplingOptions(
+            model, prior, engine, draws, tune, chains, target_accept, seed, platform
+        )
         run_rank(
             source,
             reading,

@@ -44,11 +44,6 @@ from bayesjudge.spec import ModelSpec, override_prior, read_model
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_DISTRUST = (
-    "the fit did not converge{about}, so the leaderboard cannot be relied on. Raise --draws and "
-    "--tune, or say --allow-unconverged"
-)
-
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
@@ -72,7 +67,12 @@ class Job:
     @property
     def road(self) -> Road:
         """What is done with each table."""
-        return Road(lambda part: _rank(part, self), self.files, self.output, _DISTRUST)
+        other = ", use --engine numpyro" if self.engine == "pymc" else ""
+        distrust = (
+            "the fit did not converge{about}, so the leaderboard cannot be relied on. "
+            f"Raise --draws and --tune{other}, or say --allow-unconverged"
+        )
+        return Road(lambda part: _rank(part, self), self.files, self.output, distrust)
 
     @property
     def quiet(self) -> bool:
@@ -158,6 +158,9 @@ def _job(sampling: SamplingOptions, question: Question, output: OutputOptions, c
         spec = override_prior(spec, text)
     engine = choose_engine(sampling.engine or "auto", spec.family, covariates=bool(spec.covariates))
     settings = sampling.settings()
+    if engine != "exact" and (question.finite or question.pool is not None):
+        # What an engine samples cannot be drawn afterwards.
+        settings["nested_effects"] = True
     Settings(**settings)
     return Job(spec, engine, settings, question, output, command)
 

@@ -33,6 +33,7 @@ from bayesjudge.engines.coordinates import (
     scales_at,
     size,
 )
+from bayesjudge.engines.devices import double_precision
 from bayesjudge.engines.effects import Integrated
 from bayesjudge.engines.importance import Curves, Proposal
 from bayesjudge.engines.integrating import finish_at, integrate
@@ -54,9 +55,10 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
     if settings.integrate:
         return sample_integrated(resolved, settings)
     started = time.perf_counter()
-    with jax.enable_x64(True):
+    with double_precision(settings.platform) as note:
         draws = _sample_effects(resolved, settings)
-    return replace(draws, seconds=time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return replace(draws, seconds=seconds, notes=(note,) if note else ())
 
 
 class ScalesData(NamedTuple):
@@ -109,9 +111,10 @@ def _sample_scales(
         return sample(resolved, replace(settings, integrate=False))
     mean, factor, curves = coordinates
     stats: dict[str, Any] = {}
+    note = ""
     q = np.zeros((settings.chains, settings.draws, mean.size))
     if mean.size:
-        with jax.enable_x64(True):
+        with double_precision(settings.platform) as note:
             data = jax.tree.map(
                 jnp.asarray,
                 ScalesData(mean, factor, curves, target.frame, target.fixed, collapsed.moments),
@@ -131,6 +134,7 @@ def _sample_scales(
         sample_stats=stats,
         method="collapsed nuts" if stats else "conjugate",
         seconds=time.perf_counter() - started,
+        notes=(note,) if note else (),
     )
 
 
