@@ -62,7 +62,7 @@ def is_beside_a_log(path: Path) -> bool:
 
 
 def is_never_a_table(path: Path) -> bool:
-    """Whether a file has a name that tools give to what lies beside a log, and nobody to a table."""
+    """Whether a file has a name that tools give to what lies beside a log, and nobody else."""
     return _NEVER_A_TABLE.fullmatch(path.name) is not None
 
 
