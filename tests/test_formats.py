@@ -464,6 +464,8 @@ def test_files_beside_a_log_are_no_logs(tmp_path):
     CASES["lm-eval"].write(tmp_path)
     with pytest.raises(DataError, match="lies beside a log"):
         read_raw(next(tmp_path.glob("results_*")))
+    mine = write(tmp_path, "results.json", '{"model": "a", "score": 1}\n{"model": "b", "score": 2}')
+    assert read_raw(mine).n_rows == 2
 
 
 def test_labels_that_are_none_cost_their_record(tmp_path):

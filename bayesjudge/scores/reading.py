@@ -21,7 +21,7 @@ from bayesjudge.scores.formats import (
     read_log,
 )
 from bayesjudge.scores.formats.datasets import read_shards, shards_of
-from bayesjudge.scores.formats.detecting import is_beside_a_log
+from bayesjudge.scores.formats.detecting import is_beside_a_log, is_never_a_table
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.raw import RawTable, concatenate
 from bayesjudge.scores.tabular import read_table_file
@@ -112,7 +112,7 @@ def _sort_file(path: Path, format_name: str | None, files: _Files) -> None:
     kind = format_name or find_format(path)
     if kind in READERS:
         files.logs.setdefault(path.resolve(), (path, kind))
-    elif kind is None and is_beside_a_log(path):
+    elif kind is None and is_never_a_table(path):
         raise DataError(
             "the file lies beside a log, and holds no scores by itself",
             str(path),
