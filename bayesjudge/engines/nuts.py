@@ -119,12 +119,11 @@ def _sample_scales(
                 jnp.asarray,
                 ScalesData(mean, factor, curves, target.frame, target.fixed, collapsed.moments),
             )
-            shapes = tuple(leaf.shape for leaf in jax.tree.leaves(data))
-            mcmc = _scales_sampler(
-                target.sites, replace(settings, random_seed=0), curves is not None, shapes
+            run = _scales_sampler(
+                target.sites, replace(settings, random_seed=0), curves is not None
             )
-            samples, stats = run_mcmc(mcmc, settings, data)
-        q = np.asarray(samples["q"])
+            samples, stats = run(jax.random.key(settings.random_seed), data)
+        q, stats = np.asarray(samples["q"]), _named(stats)
     x = (mean + q @ factor.T).reshape(-1, mean.size)
     if curves is not None:
         x = np.asarray(curves.bend(x)[0])
@@ -219,14 +218,12 @@ def scales_density(q: Array, data: ScalesData, sites: tuple[ScaleSite, ...], ben
 
 @lru_cache(maxsize=8)
 def _scales_sampler(
-    sites: tuple[ScaleSite, ...],
-    settings: Settings,
-    bent: bool,
-    shapes: tuple[tuple[int, ...], ...],  # noqa: ARG001
-) -> MCMC:
-    """Return a sampler that is compiled once for all tables of one shape.
+    sites: tuple[ScaleSite, ...], settings: Settings, bent: bool
+) -> Callable[[Array, ScalesData], tuple[Any, Any]]:
+    """Return a function of a key and data that runs the chains; samples and statistics.
 
-    A sampler keeps what it compiled: one for each shape of what it is given.
+    It is compiled once for all tables of one shape: NumPyro's own loop would be
+    compiled in each run. With a progress bar it is.
     """
     n = size(sites)
     flat = dist.ImproperUniform(dist.constraints.real_vector, (), (n,))
@@ -235,7 +232,11 @@ def _scales_sampler(
         q = numpyro.sample("q", flat)
         numpyro.factor("density", scales_density(q, data, sites, bent))
 
-    return _mcmc(model, {"q": np.zeros(n)}, settings, jit_model_args=True)
+    def run(key: Array, data: ScalesData) -> tuple[Any, Any]:
+        mcmc = _mcmc(model, {"q": np.zeros(n)}, settings, jit_model_args=True)
+        return run_chains(mcmc, key, data)
+
+    return run if settings.progress else jax.jit(run)
 
 
 def _mcmc(
@@ -279,10 +280,18 @@ def run_mcmc(
 ) -> tuple[Any, dict[str, Any]]:
     """Run the chains; samples by site and statistics, (chain, draw, ...)."""
     key = jax.random.key(settings.random_seed)
+    samples, stats = run_chains(mcmc, key, *args, init_params=init_params)
+    return samples, _named(stats)
+
+
+def run_chains(mcmc: MCMC, key: Array, *args: Any, init_params: Any = None) -> tuple[Any, Any]:
+    """Run the chains from a key; NumPyro's samples and statistics, (chain, draw, ...)."""
     mcmc.run(key, *args, extra_fields=_STATS, init_params=init_params)
-    samples = mcmc.get_samples(group_by_chain=True)
-    stats = mcmc.get_extra_fields(group_by_chain=True)
-    return samples, {
+    return mcmc.get_samples(group_by_chain=True), mcmc.get_extra_fields(group_by_chain=True)
+
+
+def _named(stats: Any) -> dict[str, Any]:
+    return {
         "diverging": np.asarray(stats["diverging"], bool),
         "n_steps": np.asarray(stats["num_steps"]),
         "acceptance_rate": np.asarray(stats["accept_prob"]),
