@@ -38,6 +38,9 @@ from bayesjudge.scores.table import Scores, Tag
 type Floats = NDArray[np.float64]
 type Bools = NDArray[np.bool_]
 
+UNEVEN = 0.05
+"""Difference in the share of items scored from which languages are said to lack scores."""
+
 
 def audit(
     scores: Scores,
@@ -139,6 +142,9 @@ def audit(
             f"{settings.permutations:,} permutations cannot tell any of {len(table.judges)} judges "
             f"from chance after Holm's correction: give {len(table.judges) * 40:,} (--permutations)"
         )
+    problems = (*problems, *_no_judge(scores))
+    if table.has_items and not _unshared(everything):
+        problems = (*problems, *_uneven(everything))
     if problems:
         sections = _with_flags(sections, problems)
     return Audit(scores, settings, sections, missing, tuple(notes), time.perf_counter() - started)
@@ -251,6 +257,46 @@ def _unshared(table: AuditTable) -> bool:
     key = np.unique(table.cluster * len(table.languages) + table.language)
     counts = np.bincount(key // len(table.languages))
     return bool((counts > 1).sum() < 0.5 * (counts > 0).sum())
+
+
+def _no_judge(scores: Scores) -> tuple[Problem, ...]:
+    """Say that what might be a judge counts as what was judged."""
+    if scores.has("judge") or not scores.has("backbone"):
+        return ()
+    column = dict(scores.mapping).get("backbone", "backbone")
+    return (
+        Problem(
+            "warning",
+            f"no column is known to be the judge, so all scores count as one judge's, and "
+            f"{column!r} as what was judged",
+            f"column {column!r}",
+            remedy=f"If it names what gave the scores say --column judge={column}",
+        ),
+    )
+
+
+def _uneven(table: AuditTable) -> tuple[Problem, ...]:
+    """Say where a judge lacks scores in some languages more than in others."""
+    L = len(table.languages)
+    found = []
+    for j, judge in enumerate(table.judges):
+        part = table.of_judge(j)
+        item = np.unique(part.item, return_inverse=True)[1]
+        pairs = np.unique(item * L + part.language)
+        share = np.bincount(pairs % L, minlength=L) / (item.max() + 1)
+        low, high = int(np.argmin(share)), int(np.argmax(share))
+        if 0 < share[low] < share[high] - UNEVEN:
+            found.append(
+                Problem(
+                    "warning",
+                    f"scores are there for {share[low]:.1%} of the items in {table.languages[low]} "
+                    f"and for {share[high]:.1%} in {table.languages[high]}: perhaps not missing at "
+                    "random, and means are of different items",
+                    f"judge {judge}",
+                    remedy="Find out which answers failed; a column parse_ok tells them",
+                )
+            )
+    return tuple(found)
 
 
 def _by_language(table: AuditTable, values: Floats | None, name: str) -> Floats | None:

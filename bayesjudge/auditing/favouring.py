@@ -18,7 +18,7 @@ from bayesjudge.auditing.believing import (
     weighted,
 )
 from bayesjudge.auditing.deciding import Judged
-from bayesjudge.auditing.describing import frame
+from bayesjudge.auditing.describing import LEVEL, frame
 from bayesjudge.auditing.posterior import (
     GaussianDraws,
     ScoreDraws,
@@ -91,7 +91,8 @@ def describe_posterior(
         *(f"{method}: {', '.join(names)}" for method, names in methods.items()),
         "rates are of a new item like the table's, at the global threshold taken as given; "
         "empirical is the table's own rate, whatever the method",
-        f"p_favoured: P(rate above the mean of all languages by more than {settings.margin:g})",
+        f"p_favoured: P(rate above the mean of all languages by more than {settings.margin:g}), "
+        "one language at a time",
         "the gap of the draws is positive by construction: read the excess under acceptance, and "
         "p_above_margin, P(highest less lowest rate > margin), beside it",
     ]
@@ -237,19 +238,21 @@ def _unconverged(converged: bool, where: str) -> list[Problem]:
 
 
 def _favoured(rows: Sequence[Row], settings: Settings) -> list[Problem]:
+    """Name the languages that are surely favoured, of all languages and judges at once."""
+    sure = 1.0 - LEVEL / max(len(rows), 1)
     flags = []
     for key, word in (("p_favoured", "favoured"), ("p_disfavoured", "disfavoured")):
         named: dict[str, list[str]] = {}
         for row in rows:
-            if row[key] >= SURE:
+            if row[key] >= sure:
                 named.setdefault(row["judge"], []).append(row["language"])
         if named:
             told = "; ".join(f"{judge}: {_some(names)}" for judge, names in named.items())
             flags.append(
                 Problem(
                     "warning",
-                    f"{word} by more than {100 * settings.margin:g} points of acceptance with "
-                    f"probability {SURE:g} or more: {told}",
+                    f"{word} by more than {100 * settings.margin:g} points of acceptance (P at "
+                    f"least {sure:.4g}, so that all named are with {1 - LEVEL:g}): {told}",
                     "posterior",
                 )
             )
