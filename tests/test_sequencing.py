@@ -303,6 +303,15 @@ def test_where_there_are_generations_calls_score_new_ones():
     assert len(both) == len(made.table) + 30
 
 
+def test_scenarios_that_teach_nothing_more_are_said_to():
+    made = bj.simulate(
+        "crossed_common", backbones=2, scenarios=2, judges=2, generations=40,
+        sd={"residual": 0.2, "generation": 0.2, "backbone:scenario": 1.0}, random_seed=4,
+    )  # fmt: skip
+    fit = bj.fit(bj.read_scores(made.table), "crossed_common", draws=200, tune=200, chains=2)
+    assert any("too few" in note for note in plan_next(fit, 25).notes)
+
+
 def test_scales_by_backbone_and_other_models():
     made = bj.simulate(backbones=3, scenarios=8, judges=2, generations=2, random_seed=4)
     scores = bj.read_scores(made.table)

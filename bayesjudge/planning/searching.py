@@ -24,7 +24,7 @@ type Floats = NDArray[np.float64]
 # Smaller budgets whose best designs are on the frontier beside the whole one's.
 FRACTIONS = tuple(2.0 ** (-j / 2) for j in range(1, 11))
 # With a limit of time the best within it may leave much of the budget.
-_FINE_FRACTIONS = tuple(2.0 ** (-j / 8) for j in range(1, 41))
+_FINE_FRACTIONS = tuple(2.0 ** (-j / 8) for j in range(1, 25))
 # Halvings, on a log scale, of the gap between a budget that reaches the target and half of it.
 _REFINEMENTS = 8
 # Beyond so many answers of a backbone more calls are no plan.

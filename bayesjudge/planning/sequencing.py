@@ -13,7 +13,7 @@ from bayesjudge.errors import DataError, ModelError, UsageError
 from bayesjudge.fitted import Fit
 from bayesjudge.planning.budgeting import make_prices
 from bayesjudge.planning.choosing import confounded_notes
-from bayesjudge.planning.lookahead import Prior, Seen, learn, next_calls
+from bayesjudge.planning.lookahead import NextCalls, Prior, Seen, learn, next_calls
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
+_SATURATED = "these calls hardly change what is known: the scenarios are too few; name new ones"
+_MANY_CALLS = 20
 # Rivals who are looked at together on one scenario; more are scored in several steps.
 _LARGEST_BLOCK = 6
 _KNOWN = {"backbone", "judge", "scenario", "generation"}
@@ -142,8 +144,16 @@ def plan_next(
         wrong_after=found.wrong_after,
         top=tuple(backbones[b] for b in best),
         n_pairs=len(pairs),
-        notes=tuple(_notes(fit, len(found.kind), n_calls, repeatable)),
+        notes=(
+            *_notes(fit, len(found.kind), n_calls, repeatable),
+            *([_SATURATED] if _is_saturated(found) else []),
+        ),
     )
+
+
+def _is_saturated(found: NextCalls) -> bool:
+    """Whether so many calls should have taught more."""
+    return len(found.kind) >= _MANY_CALLS and found.wrong_after > 0.995 * found.wrong_now
 
 
 def rival_blocks(order: Ints, pairs: Ints, n_judges: int) -> tuple[Ints, ...]:
