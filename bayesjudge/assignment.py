@@ -58,7 +58,7 @@ def assign(
     per_generation: int = 1,
     shares: Mapping[str, int] | None = None,
     no_self: bool = False,
-    self_judges: Mapping[str, str] | None = None,
+    own: Mapping[str, str] | None = None,
     random_seed: int = 0,
     existing: pd.DataFrame | None = None,
 ) -> Assignment:
@@ -81,8 +81,8 @@ def assign(
         Whole numbers by judge, as 3 and 1; needs ``per_generation`` 1.
     no_self : bool
         No judge scores the backbone of the same name: another takes its turn.
-    self_judges : mapping of str to str, optional
-        Backbone to the judge that is its own, where names differ; implies ``no_self``.
+    own : mapping of str to str, optional
+        Judge to the backbone that is its own, where names differ; implies ``no_self``.
     random_seed : int
     existing : DataFrame, optional
         Table of an earlier assignment with the same backbones, judges, settings and seed.
@@ -111,7 +111,7 @@ def assign(
             f"{per_generation} judges a generation of {n_judges} judges",
             remedy=f"It is 1 to {n_judges}",
         )
-    own = _own_judges(backbones, judges, no_self, self_judges)
+    avoided = _own_judges(backbones, judges, no_self, own)
     # Judges first and by themselves: their order must not depend on the scenarios.
     order = np.random.default_rng(random_seed).permutation(n_judges)
     seats = _seats(judges, shares, per_generation)
@@ -122,7 +122,7 @@ def assign(
         raise UsageError("a scenario to be added is there already", ", ".join(sorted(twice)[:3]))
     shuffled = np.random.default_rng([random_seed, len(old)]).permutation(len(scenarios))
     names = [*old, *(scenarios[i] for i in shuffled)]
-    judge = assign_codes(len(names), generations, per_generation, place[seats], n_judges, own)
+    judge = assign_codes(len(names), generations, per_generation, place[seats], n_judges, avoided)
     labels = (names, backbones, judges)
     if existing is not None:
         _check_same(existing, _rows(judge[: len(old)], labels, 0))
@@ -133,7 +133,7 @@ def assign(
         counts=_labelled(counts, backbones, judges),
         connected=_is_connected(counts),
         self_cells=tuple(
-            (backbones[b], judges[j]) for b, j in enumerate(own.tolist()) if j != _NOBODY
+            (backbones[b], judges[j]) for b, j in enumerate(avoided.tolist()) if j != _NOBODY
         ),
         notes=tuple(
             _notes(
@@ -154,7 +154,7 @@ def assign_codes(
     per_generation: int,
     seats: Ints,
     n_judges: int,
-    own: Ints,
+    avoided: Ints,
 ) -> Ints:
     """Return the judges of each call.
 
@@ -164,7 +164,7 @@ def assign_codes(
     seats : (P,) int array
         Judges of one round of turns: each once, or by their shares.
     n_judges : int
-    own : (B,) int array
+    avoided : (B,) int array
         The judge who does not score a backbone; -1 for none.
 
     Returns
@@ -174,14 +174,14 @@ def assign_codes(
     """
     turns = seats[rotation(n_scenarios, generations, per_generation, len(seats))]
     turns = turns.reshape(-1, per_generation)
-    judge = np.repeat(turns[:, None, :], len(own), axis=1)
+    judge = np.repeat(turns[:, None, :], len(avoided), axis=1)
     weight = np.bincount(seats, minlength=n_judges)
-    for b, self_judge in enumerate(own.tolist()):
+    for b, self_judge in enumerate(avoided.tolist()):
         if self_judge == _NOBODY:
             continue
         slot, at = np.nonzero(turns == self_judge)
         judge[slot, b, at] = _stand_ins(turns[slot], self_judge, weight)
-    return judge.reshape(n_scenarios, generations, len(own), per_generation)
+    return judge.reshape(n_scenarios, generations, len(avoided), per_generation)
 
 
 def _stand_ins(turns: Ints, self_judge: int, weight: Ints) -> Ints:
@@ -225,19 +225,27 @@ def _own_judges(
     backbones: Sequence[str],
     judges: Sequence[str],
     no_self: bool,
-    self_judges: Mapping[str, str] | None,
+    own: Mapping[str, str] | None,
 ) -> Ints:
-    own = np.full(len(backbones), _NOBODY)
-    pairs = {b: b for b in backbones if b in judges} if no_self or self_judges else {}
-    pairs |= dict(self_judges or {})
-    for backbone, judge in pairs.items():
+    """Return the judge code that each backbone is to be spared, (B,), or nobody."""
+    avoided = np.full(len(backbones), _NOBODY)
+    pairs = {b: b for b in backbones if b in judges} if no_self or own else {}
+    pairs |= dict(own or {})
+    for judge, backbone in pairs.items():
         if backbone not in backbones or judge not in judges:
             raise UsageError(
-                f"{backbone!r} with the judge {judge!r}: one of them is not there",
-                "self_judges",
-                "Name a backbone and its own judge",
+                f"the judge {judge!r} with {backbone!r}: one of them is not there",
+                "own",
+                "Name a judge and the backbone that is its own",
             )
-        own[list(backbones).index(backbone)] = list(judges).index(judge)
+        at = list(backbones).index(backbone)
+        if avoided[at] != _NOBODY:
+            raise UsageError(
+                f"two judges are called {backbone!r}'s own",
+                "own",
+                "One judge can be kept from a backbone; leave the other out of the panel",
+            )
+        avoided[at] = list(judges).index(judge)
     if pairs and len(judges) == 1:
         raise UsageError("a backbone would be left without a judge", remedy="Add a judge")
     if no_self and not pairs:
@@ -246,7 +254,7 @@ def _own_judges(
             "no_self",
             "Say which judge is which backbone's own",
         )
-    return own
+    return avoided
 
 
 def _rows(

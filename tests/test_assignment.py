@@ -139,9 +139,7 @@ def test_shares_are_kept_and_extended():
 
 def test_no_judge_scores_its_own():
     judges = ["amber", "own-of-birch", "j3", "j4"]
-    found = assign(
-        names(60), BACKBONES, judges, no_self=True, self_judges={"birch": "own-of-birch"}
-    )
+    found = assign(names(60), BACKBONES, judges, no_self=True, own={"own-of-birch": "birch"})
     assert found.self_cells == (("amber", "amber"), ("birch", "own-of-birch"))
     counts = found.counts.set_index("backbone")
     assert counts.loc["amber"].tolist() == [0, 20, 20, 20]
@@ -185,8 +183,9 @@ def test_half_a_million_assignments_take_under_two_seconds():
         ({"shares": dict.fromkeys(JUDGES, 0)}, "whole number"),
         ({"shares": dict.fromkeys(JUDGES, 1), "per_generation": 2}, "one judge a generation"),
         ({"no_self": True}, "no judge bears the name"),
-        ({"self_judges": {"amber": "nobody"}}, "not there"),
-        ({"self_judges": {"amber": "j1"}, "judges": ["j1"]}, "without a judge"),
+        ({"own": {"nobody": "amber"}}, "not there"),
+        ({"own": {"j1": "amber"}, "judges": ["j1"]}, "without a judge"),
+        ({"own": {"j1": "amber", "j2": "amber"}}, "two judges"),
         ({"judges": ["j1", "j1"]}, "named twice"),
         ({"backbones": []}, "no backbones"),
     ],

@@ -32,7 +32,7 @@ class AssignOptions:
     all_judges: bool = False
     share: Sequence[str] | None = None
     no_self: bool = False
-    self_judge: Sequence[str] | None = None
+    own: Sequence[str] | None = None
     extend: str | None = None
     seed: int = 0
 
@@ -54,7 +54,7 @@ def run_assign(file: str, given: AssignOptions, force: bool, json: bool, quiet: 
         per_generation=len(given.judge) if given.all_judges else given.per_generation,
         shares=_shares(given.share),
         no_self=given.no_self,
-        self_judges=dict(pairs_of(given.self_judge, "--self", "BACKBONE=JUDGE")) or None,
+        own=dict(pairs_of(given.own, "--self", "JUDGE=BACKBONE")) or None,
         random_seed=given.seed,
         existing=existing,
     )

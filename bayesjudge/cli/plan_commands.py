@@ -218,9 +218,9 @@ def assign(
     no_self: Annotated[
         bool, typer.Option("--no-self", help="No judge scores the backbone of its name.")
     ] = False,
-    self_judge: Annotated[
+    own: Annotated[
         list[str] | None,
-        typer.Option("--self", metavar="BACKBONE=JUDGE", help="The same, where the names differ."),
+        typer.Option("--self", metavar="JUDGE=BACKBONE", help="The same, where the names differ."),
     ] = None,
     extend: Annotated[
         str | None,
@@ -239,6 +239,6 @@ def assign(
 
         given = AssignOptions(
             scenarios, backbone, judge, generations, per_generation, all_judges, share, no_self,
-            self_judge, extend, seed,
+            own, extend, seed,
         )  # fmt: skip
         run_assign(file, given, force, json, quiet)
