@@ -209,6 +209,7 @@ def no_effect(n: int, items: int = ITEMS) -> dict[str, Any]:
     return {
         "tables": n,
         "items": items,
+        "permutations": PERMUTATIONS,
         "rows": rows,
         "excess": float(excess.mean()),
         "excess_se": float(excess.std(ddof=1) / np.sqrt(n)),
@@ -256,9 +257,9 @@ def markdown(result: Mapping[str, Any]) -> str:
             "",
             *table(found["rows"], ("flag", "rate", "p_above_nominal")),
             "",
-            f"{PERMUTATIONS} permutations. Excess gap: mean {100 * found['excess']:.3f} points "
-            f"(standard error {100 * found['excess_se']:.3f}); single evaluators with p < 0.05: "
-            f"{found['p_below_0.05']:.4f}.",
+            f"{found['permutations']} permutations. Excess gap: mean {100 * found['excess']:.3f} "
+            f"points (standard error {100 * found['excess_se']:.3f}); single evaluators with "
+            f"p < 0.05: {found['p_below_0.05']:.4f}.{found.get('remark', '')}",
         ]
     if found := result.get("posterior"):
         lines += [
