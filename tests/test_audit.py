@@ -145,6 +145,18 @@ def test_scores_that_are_not_normal_are_said_so():
     assert not any("normal scores do not describe" in f.what for f in normal.flags)
 
 
+def test_a_model_that_does_not_fit_is_left_for_items(monkeypatch):
+    def refuse(*_, **__):
+        raise bj.ModelError("no")
+
+    monkeypatch.setattr("bayesjudge.auditing.believing.fit", refuse)
+    found = audited(table(items=20), only="posterior")
+    assert len(found["posterior"]["gaps"]) == 3
+    assert "crossed (" not in " ".join(found.sections[0].notes[:2])
+    with pytest.raises(bj.ModelError):
+        audited(table(items=20), only="posterior", posterior="model")
+
+
 def test_graded_scores_weigh_scenarios():
     frame = table(seed=1, judges=("a",))
     frame["score"] = np.clip(np.round(frame["score"] + 3), 1, 5)
