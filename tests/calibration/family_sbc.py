@@ -328,6 +328,9 @@ def markdown(result: Mapping[str, Any]) -> str:
                 f"| {r['quantity']} | {r['mean_rank']:.1f} | {r['p_value']:.4f} | "
                 f"{r['holm']:.3f} | {covered} | {'ok' if fine else 'FAILS'} |"
             )
+    missing = [name for name in STUDIES if name not in studies]
+    if missing:
+        lines += ["", f"Not run: {'; '.join(missing)}."]
     if result["broken"]:
         lines += ["", "## Engines broken on purpose", ""]
         for key, caught in result["broken"].items():

@@ -233,6 +233,9 @@ def markdown(result: Mapping[str, Any]) -> str:
         for n, c in cases.items()
         if n in NULL
     ]
+    missing = [name for name in CASES if name not in cases]
+    if missing:
+        lines += ["", f"Not run: {'; '.join(missing)}."]
     return "\n".join(lines) + "\n"
 
 
