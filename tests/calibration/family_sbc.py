@@ -235,14 +235,20 @@ def uniformity_p_value(ranks: Ints, n_ranked: int) -> float:
     return float((1 + above) / (1 + null.size))
 
 
+def n_outside(n_ranked: int) -> int:
+    """Return how many ranks, of n_ranked + 1, lie in each tail: 5 of 200 leave 95 %."""
+    return round((1 - CI_PROB) / 2 * (n_ranked + 1))
+
+
 def in_interval(ranks: Ints, n_ranked: int) -> NDArray[np.bool_]:
-    """Whether truths lie in the central interval that holds exactly 95 % of 199 draws."""
-    outside = (1 - CI_PROB) / 2 * (n_ranked + 1)
+    """Whether truths lie in the central interval, which holds exactly 95 % of 199 draws."""
+    outside = n_outside(n_ranked)
     return (ranks >= outside) & (ranks < n_ranked + 1 - outside)
 
 
 def tell(outcome: Outcome) -> dict[str, Any]:
     """Return what one study found, before other studies' tests are counted."""
+    nominal = 1 - 2 * n_outside(outcome.n_ranked) / (outcome.n_ranked + 1)
     rows = []
     for quantity, ranks in outcome.ranks.items():
         row: dict[str, Any] = {
@@ -253,7 +259,7 @@ def tell(outcome: Outcome) -> dict[str, Any]:
         if quantity not in OF_MANY:
             covered = in_interval(ranks, outcome.n_ranked)
             row["covered"] = float(covered.mean())
-            row["coverage_p"] = float(binomtest(int(covered.sum()), covered.size, CI_PROB).pvalue)
+            row["coverage_p"] = float(binomtest(int(covered.sum()), covered.size, nominal).pvalue)
         rows.append(row)
     return {
         "tables": int(outcome.residual.size),
