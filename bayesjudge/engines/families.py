@@ -20,10 +20,9 @@ from numpyro.infer.util import constrain_fn, potential_energy
 from bayesjudge.engines.devices import double_precision
 from bayesjudge.engines.family_model import Layout, family_model, lay_out
 from bayesjudge.engines.nuts import MAX_TREE_DEPTH, chains_of, run_mcmc
-from bayesjudge.engines.preconditioning import Map, factor, find_arrow, hessian, is_affordable
+from bayesjudge.engines.preconditioning import Map, find_map
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.engines.sampled import draws_of_samples, kept_terms, starting_values
-from bayesjudge.engines.typical import place_terms, typical_point
 from bayesjudge.resolution import Resolved
 
 type Floats = NDArray[np.float64]
@@ -57,7 +56,7 @@ def sample_family(resolved: Resolved, settings: Settings) -> Draws:
         program = flatten(resolved, layout)
         rng = np.random.default_rng(settings.random_seed)
         starts = program.start(starting_values(resolved), settings.chains, rng)
-        found = find_map(resolved, layout, program, starts[0])
+        found = find_map(resolved, program.shapes, program.potential, starts[0])
         if found is not None:
             starts = rng.standard_normal(starts.shape)
         walk = Walk(program, found)
@@ -185,30 +184,6 @@ class Walk:
         flat = {name: v.reshape(-1, v.shape[-1]) for name, v in parts.items()}
         found = jax.jit(lambda rows: jax.lax.map(sites, rows, batch_size=_AT_ONCE))(flat)
         return {name: np.asarray(v).reshape(*shape, *v.shape[1:]) for name, v in found.items()}
-
-
-def find_map(resolved: Resolved, layout: Layout, program: Program, start: Floats) -> Map | None:
-    """Return coordinates that are round about a typical point, looked for from a start (D,).
-
-    None where they would cost more than they save.
-    """
-    arrow = find_arrow(resolved, program.shapes)
-    if not is_affordable(arrow):
-        return None
-    slopes = jax.jit(jax.value_and_grad(program.potential))
-    # All is at unit scale but what is in the unit of the scores.
-    widths = np.concatenate(
-        [
-            np.full(
-                int(np.prod(shape)),
-                resolved.unit if name == "intercept" or name.endswith("_slope") else 1.0,
-            )
-            for name, shape in program.shapes.items()
-        ]
-    )
-    terms = place_terms(resolved, layout, program.shapes)
-    point = typical_point(slopes, start, arrow, widths, terms, resolved.unit)
-    return factor(point, arrow, *hessian(slopes, point, widths, arrow))
 
 
 def flatten(resolved: Resolved, layout: Layout) -> Program:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
@@ -101,16 +102,41 @@ class Map:
         own = own - jnp.einsum("sig,g->si", self.border, shared)
         return self.origin + jnp.concatenate([shared, own.ravel()])[self.places]
 
-    def variances(self) -> Floats:
-        """Return the variances of the density's coordinates, were the others standard, (D,)."""
-        shared = np.sum(self.shared**2, axis=-1)
-        own = np.sum(self.own**2, axis=-1) + np.sum((self.border @ self.shared) ** 2, axis=-1)
-        return np.concatenate([shared, own.ravel()])[self.places]
 
+def find_map(
+    resolved: Resolved, shapes: dict[str, tuple[int, ...]], potential: Density, start: Floats
+) -> Map | None:
+    """Look for the mode from a start (D,), and factor the Hessian there.
 
-def is_affordable(arrow: Arrow) -> bool:
-    """Whether a map would not cost more than it saves."""
-    return arrow.shared.size <= _WIDEST and arrow.n_numbers <= _MOST_NUMBERS
+    Parameters
+    ----------
+    resolved : Resolved
+    shapes : dict
+        Of the sites that the vector holds in a row, effects as ``<term>_z`` or
+        ``<term>_w``, the facets that sum to zero last.
+    potential : function
+        Minus the log density of a vector (D,).
+    start : (D,)
+
+    Returns
+    -------
+    Map or None
+        None where it would cost more than it saves.
+    """
+    arrow = find_arrow(resolved, shapes)
+    if arrow.shared.size > _WIDEST or arrow.n_numbers > _MOST_NUMBERS:
+        return None
+    slopes = jax.jit(jax.value_and_grad(potential))
+    # All is at unit scale but what is in the unit of the scores.
+    widths = [
+        np.full(
+            int(np.prod(shape)),
+            resolved.unit if name == "intercept" or name.endswith("_slope") else 1.0,
+        )
+        for name, shape in shapes.items()
+    ]
+    mode = find_mode(slopes, start)
+    return factor(mode, arrow, *hessian(slopes, mode, np.concatenate(widths), arrow))
 
 
 def find_arrow(resolved: Resolved, shapes: dict[str, tuple[int, ...]]) -> Arrow:
@@ -127,18 +153,12 @@ def find_arrow(resolved: Resolved, shapes: dict[str, tuple[int, ...]]) -> Arrow:
     return Arrow(shared, own)
 
 
-def coordinate_order(term: ResolvedTerm) -> list[str]:
-    """Return the facets of a term as the axes of its site go: those that sum to zero last."""
-    centred = dict(zip(term.dims, term.centred, strict=True))
-    return sorted(term.dims, key=centred.__getitem__)
-
-
 def _owners(resolved: Resolved, term: ResolvedTerm | None, shape: tuple[int, ...]) -> Ints:
     """Return the scenario of each coordinate of a site, -1 for what is shared."""
     if term is None:
         return np.full(shape, -1)
     centred = dict(zip(term.dims, term.centred, strict=True))
-    order = coordinate_order(term)
+    order = sorted(term.dims, key=centred.__getitem__)
     scenarios = next((t for t in resolved.terms if t.dims == ("scenario",)), None)
     if "scenario" in order and not centred["scenario"]:
         return np.asarray(np.indices(shape)[order.index("scenario")])
@@ -151,29 +171,14 @@ def _owners(resolved: Resolved, term: ResolvedTerm | None, shape: tuple[int, ...
     return np.full(shape, -1)
 
 
-def find_mode(slopes: Slopes, start: Floats, free: NDArray[np.bool_] | None = None) -> Floats:
-    """Return where a potential is lowest, or nearly so, (D,).
-
-    Parameters
-    ----------
-    slopes : function
-        From a vector (D,) to the potential and its slopes.
-    start : (D,)
-    free : (D,) bool array, optional
-        Coordinates that may move; all by default.
-    """
-    moves = np.ones(start.size, bool) if free is None else free
-    at = start.copy()
+def find_mode(slopes: Slopes, start: Floats) -> Floats:
+    """Return where a potential is lowest, or nearly so, (D,)."""
 
     def value(q: Floats) -> tuple[float, Floats]:
-        at[moves] = q
-        found, slope = slopes(at)
-        return float(found), np.asarray(slope)[moves]
+        found, slope = slopes(q)
+        return float(found), np.asarray(slope)
 
-    # L-BFGS-B may end on another point than it looked at last.
-    best = minimize(value, start[moves], jac=True, method="L-BFGS-B", options=_SEARCH).x
-    at[moves] = best
-    return at
+    return np.asarray(minimize(value, start, jac=True, method="L-BFGS-B", options=_SEARCH).x)
 
 
 def hessian(
@@ -224,8 +229,7 @@ def factor(origin: Floats, arrow: Arrow, shared: Floats, own: Floats, border: Fl
         roots = own
     row = np.concatenate([arrow.shared, arrow.own.ravel()])
     entries = np.flatnonzero(row < origin.size)
-    # A matrix of part of the coordinates leaves the others where they are.
-    places = np.zeros(origin.size, np.int64)
+    places = np.empty(origin.size, np.int64)
     places[row[entries]] = entries
     return Map(
         origin=origin,
