@@ -88,6 +88,8 @@ class Road:
 
     Attributes
     ----------
+    command : str
+        Its name.
     answer : function of Part, returning Answered
     names : tuple of str
         Of the files that an answer is written to.
@@ -96,6 +98,7 @@ class Road:
         What is said where an answer has an alarm: what cannot be relied on, and the remedy.
     """
 
+    command: str
     answer: Callable[[Part], Answered]
     names: tuple[str, ...]
     output: OutputOptions
@@ -142,7 +145,7 @@ def answer_tables(
 def finish(found: Answered, road: Road, folder: OutputFolder | None) -> None:
     """Write and print one answer, then exit 1 where it cannot be relied on."""
     if folder is not None:
-        folder.write(found.files())
+        folder.write(found.files(), road.command)
         say_notes([*found.notes, f"results written to {folder.path}"], road.output.quiet)
     if road.output.json:
         print_json(found.json())
@@ -188,7 +191,7 @@ def _answer_parts(readings: Mapping[str, Reading], by: str, source: str, road: R
         if folder is not None:
             files |= {f"{folders[level]}/{name}": text for name, text in found.files().items()}
     if folder is not None:
-        folder.write({**files, **index_files(by, index, groups)})
+        folder.write({**files, **index_files(by, index, groups)}, road.command)
         say_notes([f"results written to {folder.path}, listed in index.csv"], output.quiet)
     if output.json:
         print_json({"by": by, "groups": groups})

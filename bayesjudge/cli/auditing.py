@@ -76,7 +76,7 @@ def run_audit(
     words = arguments_of({"by": by, "failure": list(failures or ()), **asked})
     command = command_line("audit", *reading.arguments(), *words, "--", *sources)
     job = Job(settings, output, command)
-    road = Road(lambda part: _audit(part, job), AUDIT_FILES, output)
+    road = Road("audit", lambda part: _audit(part, job), AUDIT_FILES, output)
     answer_tables(sources, language_keywords(reading.keywords()), by, road)
 
 

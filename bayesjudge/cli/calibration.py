@@ -109,7 +109,9 @@ def run_calibrate(
     )
     settings.pop("random_seed", None)
     job = Job(asked, spec, engine, settings, output, command)
-    road = Road(lambda part: _calibrate(part, job), CALIBRATION_FILES, output, _DISTRUST)
+    road = Road(
+        "calibrate", lambda part: _calibrate(part, job), CALIBRATION_FILES, output, _DISTRUST
+    )
     answer_tables(sources, reading.keywords(), by, road)
 
 

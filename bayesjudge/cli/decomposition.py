@@ -63,7 +63,7 @@ def run_anova(
     asked = [*arguments_of({"by": by, "model": model, "ci_prob": ci_prob}), *panel.arguments()]
     command = command_line("anova", *reading.arguments(), *asked, "--", *sources)
     job = Job(read_model(model), ci_prob, panel, output, command)
-    road = Road(lambda part: _decompose(part, job), ANOVA_FILES, output)
+    road = Road("anova", lambda part: _decompose(part, job), ANOVA_FILES, output)
     answer_tables(sources, reading.keywords(), by, road)
 
 

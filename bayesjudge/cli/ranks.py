@@ -72,7 +72,7 @@ class Job:
             "the fit did not converge{about}, so the leaderboard cannot be relied on. "
             f"Raise --draws and --tune{other}, or say --allow-unconverged"
         )
-        return Road(lambda part: _rank(part, self), self.files, self.output, distrust)
+        return Road("rank", lambda part: _rank(part, self), self.files, self.output, distrust)
 
     @property
     def quiet(self) -> bool:
