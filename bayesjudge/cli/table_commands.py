@@ -30,7 +30,7 @@ def validate(
     model: Annotated[str, typer.Option("--model", help="Which terms to look for.")] = "crossed",
     json: o.Json = False,
 ) -> None:
-    """Say what a table holds, what it can answer, and what is wrong with it."""
+    """Say what a table holds, what rank can answer of it, and what is wrong with it."""
     with answering():
         from bayesjudge.cli.validating import run_validate
 
