@@ -518,7 +518,7 @@ def test_languages_of_no_known_name_have_no_resource_level():
 def test_what_cannot_be_audited_is_said():
     with pytest.raises(UsageError, match="read_languages"):
         bj.audit(table())
-    with pytest.raises(DataError, match="no column is known to be the language"):
+    with pytest.raises(DataError, match="no column of this table is known to be the language"):
         bj.read_languages(table().drop(columns="language"))
     with pytest.raises(DataError, match="one language only"):
         bj.read_languages(table()[lambda t: t["language"] == "en"])
@@ -569,3 +569,78 @@ def test_columns_beside_the_scores_are_kept_with_their_gaps():
     assert len(scores) == len(frame)
     with pytest.raises(UsageError, match="measured"):
         bj.read_scores(frame, measured="judge")
+
+
+def few(n, languages=4):
+    """Return noise: `n` scenarios in languages without any effect, by two judges."""
+    rng = np.random.default_rng([n, 5])
+    at = np.indices((n, languages, 2)).reshape(3, -1)
+    score = rng.normal(size=n)[at[0]] + rng.normal(size=at.shape[1])
+    names = ("item", "language", "evaluator")
+    return pd.DataFrame(
+        {name: [f"{name[0]}{k}" for k in codes] for name, codes in zip(names, at, strict=True)}
+    ).assign(score=score)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 19])
+def test_few_scenarios_have_rates_and_no_probabilities(n):
+    found = audited(few(n), posterior="items", only="posterior")
+    assert not found.flags
+    told = found["posterior"]
+    assert "shared" not in told
+    assert told["rates"]["rate"].between(0, 1).all()
+    unsure = ["sd", "ci_lower", "ci_upper", "p_favoured", "p_disfavoured", "p_highest", "p_lowest"]
+    assert told["rates"][unsure].isna().all(axis=None)
+    assert told["gaps"]["p_above_margin"].isna().all()
+    assert told["thresholds"]["threshold"].notna().all()
+    assert told["thresholds"][["ci_lower", "rate_upper"]].isna().all(axis=None)
+    notes = " ".join(found.sections[0].notes)
+    assert f"has {n} scenarios only" in notes
+    assert "fewer than 20" in notes
+
+
+def test_enough_scenarios_have_probabilities():
+    told = audited(few(20), posterior="items", only="posterior")["posterior"]
+    assert told["rates"].notna().all(axis=None)
+    assert told["gaps"]["p_above_margin"].notna().all()
+
+
+@pytest.mark.parametrize("posterior", ["auto", "items", "model"])
+def test_one_scenario_has_no_posterior(posterior):
+    found = audited(few(1), posterior=posterior)
+    assert "one scenario only" in found.not_computed["posterior"]
+    assert not any(flag.where == "posterior" for flag in found.flags)
+
+
+def test_a_language_of_few_scenarios_and_cells_of_one_are_few():
+    frame = few(30)
+    short = frame[(frame["language"] != "l3") | frame["item"].isin(["i0", "i1", "i2"])]
+    told = audited(short, posterior="items", only="posterior")
+    assert "has 3 scenarios only" in " ".join(told.sections[0].notes)
+    cells = audited(frame.assign(split=frame["item"]), facets="split", posterior="items",
+                    only="posterior")  # fmt: skip
+    assert "has 1 scenarios only" in " ".join(cells.sections[0].notes)
+    assert not cells.flags
+
+
+def test_both_answers_of_pairs_are_not_to_be_pooled():
+    with pytest.raises(DataError, match="--column pair=answer") as error:
+        audited(paired())
+    assert "--facet" not in str(error.value)
+    found = audited(paired(), facets="answer", only="means")
+    pooled = [flag for flag in found.flags if "both answers" in flag.what]
+    assert pooled
+    assert "--column pair=answer" in pooled[0].remedy
+    yes = paired().replace({"answer": {"chosen": "yes", "rejected": "no"}})
+    with pytest.raises(DataError, match=r"--column pair=answer.*--facet answer"):
+        audited(yes)
+
+
+def test_equal_and_huge_scores_are_null_in_silence():
+    """Warnings are errors here."""
+    frame = table(items=8)
+    for score in (1.0, np.where(frame["evaluator"] == "a", 1.0, frame["score"])):
+        found = audited(frame.assign(score=score), posterior="items")
+        assert not any(flag.where == "scores" for flag in found.flags)
+    found = audited(frame.assign(score=1e300 * frame["score"]), posterior="items")
+    assert any("too large" in flag.what for flag in found.flags)

@@ -30,7 +30,7 @@ from bayesjudge.auditing.describing import (
 from bayesjudge.auditing.explaining import describe_labels, describe_uncertainty
 from bayesjudge.auditing.failing import describe_failures
 from bayesjudge.auditing.favouring import describe_posterior
-from bayesjudge.auditing.table import AuditTable, audit_table, failed_rows
+from bayesjudge.auditing.table import PAIR, AuditTable, audit_table, failed_rows, tells_pairs
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores, Tag
@@ -125,7 +125,9 @@ def audit(
     rows = _among(kept, rows)
     table = everything.keep(rows)
     numbers = {name: values[rows] for name, values in scores.numbers}
-    found = _run(scores, everything, failed, both, table, rows, numbers, settings)
+    # Squares of the largest scores overflow: what needs them is null, and said to be.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        found = _run(scores, everything, failed, both, table, rows, numbers, settings)
     sections = tuple(s for s in found.values() if isinstance(s, Section))
     missing = {key: text for key, text in found.items() if isinstance(text, str)}
     if failed is not None:
@@ -142,7 +144,7 @@ def audit(
             f"{settings.permutations:,} permutations cannot tell any of {len(table.judges)} judges "
             f"from chance after Holm's correction: give {len(table.judges) * 40:,} (--permutations)"
         )
-    problems = (*problems, *_no_judge(scores))
+    problems = (*problems, *_no_judge(scores), *_pooled_pairs(scores), *_overflowing(table))
     if table.has_items and not _unshared(everything):
         problems = (*problems, *_uneven(everything))
     if problems:
@@ -271,6 +273,38 @@ def _no_judge(scores: Scores) -> tuple[Problem, ...]:
             f"{column!r} as what was judged",
             f"column {column!r}",
             remedy=f"If it names what gave the scores say --column judge={column}",
+        ),
+    )
+
+
+def _pooled_pairs(scores: Scores) -> tuple[Problem, ...]:
+    """Say where both answers of pairs are taken for levels of a facet, and pooled."""
+    columns = dict(scores.mapping)
+    return tuple(
+        Problem(
+            "warning",
+            f"the facet {facet.name!r} holds {facet.levels[0]!r} and {facet.levels[1]!r}: both "
+            "answers of each pair count alike in every number here",
+            f"column {columns.get(facet.name, facet.name)!r}",
+            remedy=f"Say --column {PAIR}={columns.get(facet.name, facet.name)} in its place",
+        )
+        for facet in scores.facets
+        if facet.name != PAIR and tells_pairs(facet.levels)
+    )
+
+
+def _overflowing(table: AuditTable) -> tuple[Problem, ...]:
+    """Say where scores are too large to be squared and summed."""
+    largest = float(np.abs(table.score).max())
+    if largest < np.sqrt(np.finfo(float).max / len(table)) / 4:
+        return ()
+    return (
+        Problem(
+            "warning",
+            f"scores are as large as {largest:.3g}, and their squares too large to compute: "
+            "what needs them is null or missing",
+            "scores",
+            remedy="Give them in a larger unit",
         ),
     )
 

@@ -28,7 +28,7 @@ from bayesjudge.closed_form.intervals import t_interval
 from bayesjudge.scores.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 type Floats = NDArray[np.float64]
 
@@ -113,7 +113,9 @@ def describe_pairs(table: AuditTable, acceptance: Section | str) -> Section | st
             "cell means carry the mean difference of preferred and other answers only; how often "
             "the preferred one scores higher needs pairs of single scores"
         )
-        return Section("pairwise_accuracy", {"differences": frame(columns)}, (note,), ())
+        return Section(
+            "pairwise_accuracy", {"differences": frame(columns)}, (note,), (), ("differences",)
+        )
     right, strict, n = pairwise_accuracy(table)
     accuracy, half = nan_mean(right, 2), nan_mean(strict, 2)
     columns = {
@@ -301,8 +303,8 @@ def describe_dispersion(
         rows["ci_upper"] += np.exp(high).tolist()
     tests = {
         "judge": list(found),
-        "lowest_sd": [float(np.nanmin(d.sd)) for d in found.values()],
-        "highest_sd": [float(np.nanmax(d.sd)) for d in found.values()],
+        "lowest_sd": [_extreme(d.sd, np.min) for d in found.values()],
+        "highest_sd": [_extreme(d.sd, np.max) for d in found.values()],
         "p_value": p,
     }
     sure = [name for name, q in zip(found, holm(p), strict=True) if q < LEVEL]
@@ -330,6 +332,11 @@ def describe_dispersion(
         flags,
         ("tests",),
     )
+
+
+def _extreme(values: Floats, of: Callable[[Floats], Any]) -> float:
+    held = values[np.isfinite(values)]
+    return float(of(held)) if held.size else np.nan
 
 
 def describe_interaction(by_judge: Mapping[str, Judged], settings: Settings) -> Section | str:

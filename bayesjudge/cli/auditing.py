@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesjudge.auditing.answer import Audit, Settings
 from bayesjudge.auditing.auditor import audit
-from bayesjudge.auditing.reading import language_keywords
+from bayesjudge.auditing.reading import explained, language_keywords
 from bayesjudge.cli.answers import Answered, Part, Road, answer_tables
 from bayesjudge.cli.messages import (
     say_notes,
@@ -20,20 +20,24 @@ from bayesjudge.cli.options import (
     ReadingOptions,
     arguments_of,
     command_line,
+    one_or_many,
 )
 from bayesjudge.report.audit_report import (
     AUDIT_FILES,
     audit_files,
+    audit_headline,
     audit_object,
     audit_sections,
     audit_sentences,
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.console import RenderableType
 
 _MAX_ROWS = 60
 _MAX_COLUMNS = 9
+_MAX_LANGUAGES = 120
 # Columns for which eighty characters leave no room.
 _ELSEWHERE = (
     "null_95", "n", "df1", "df2", "sd", "f_nll", "p_nll", "f_nll_clustered", "p_nll_clustered",
@@ -51,6 +55,8 @@ class Job:
     settings: Settings
     output: OutputOptions
     command: str
+    source: str | list[str]
+    format: str | None
 
 
 def run_audit(
@@ -75,13 +81,14 @@ def run_audit(
     settings = Settings(failures=tuple(failures or ()), **given)
     words = arguments_of({"by": by, "failure": list(failures or ()), **asked})
     command = command_line("audit", *reading.arguments(), *words, "--", *sources)
-    job = Job(settings, output, command)
+    keywords = language_keywords(reading.keywords())
+    job = Job(settings, output, command, one_or_many(sources), keywords.get("format"))
     road = Road("audit", lambda part: _audit(part, job), AUDIT_FILES, output)
-    answer_tables(sources, language_keywords(reading.keywords()), by, road)
+    answer_tables(sources, keywords, by, road)
 
 
 def _audit(part: Part, job: Job) -> Answered:
-    scores = part.reading.require(part.source)
+    scores = explained(part.reading, job.source, job.format).require(part.source)
     asked, output = job.settings, job.output
     with working("auditing", not (output.quiet or output.json)):
         found = audit(
@@ -111,10 +118,17 @@ def _audit(part: Part, job: Job) -> Answered:
 def _tables(found: Audit, title: str = "") -> list[RenderableType]:
     from bayesjudge.report.terminal import frame_table
 
-    shown: list[RenderableType] = []
+    shown: list[RenderableType] = [audit_headline(found)]
     left_out: dict[str, None] = {}
     for heading, tables, section in audit_sections(found):
         for name, table in tables.items():
+            if name == "differences":
+                wide = _by_language(table)
+                if len(wide) <= _MAX_LANGUAGES and len(wide.columns) <= _MAX_COLUMNS:
+                    shown.append(frame_table(wide, f"{heading}: preferred less other answer"))
+                else:
+                    left_out[f"{section.key}.{name}"] = None
+                continue
             narrow = table[[c for c in table if c not in _ELSEWHERE]]
             if "cell" in narrow and len(set(narrow["cell"]) - {""}) < 2:
                 narrow = narrow.drop(columns="cell")
@@ -127,3 +141,13 @@ def _tables(found: Audit, title: str = "") -> list[RenderableType]:
     if left_out:
         shown.append(f"More, and all columns, in --json and --out: {', '.join(left_out)}")
     return shown
+
+
+def _by_language(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row a language and a column a judge, the least difference first."""
+    wide = table.pivot_table(
+        index="language", columns="judge", values="difference", dropna=False, observed=False
+    )
+    wide = wide[list(dict.fromkeys(table["judge"]))].dropna(how="all")
+    order = wide.mean(axis=1).sort_values(kind="stable").index
+    return wide.loc[order].reset_index()

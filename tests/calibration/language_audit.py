@@ -19,12 +19,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, norm
 
 import bayesjudge as bj
+from bayesjudge.auditing import favouring
 from bayesjudge.scores.table import Facet, Scores
 from tests.calibration.reporting import versions, write
 
@@ -230,6 +232,51 @@ def posteriors(n: int) -> dict[str, Any]:
     return {"tables": n, "rows": rows}
 
 
+FEW = (2, 5, 10, 20, 40)
+
+
+def false_favours(n: int, items: int, languages: int = 4, posterior: str = "items") -> float:
+    """Return the share of tables without effects in which a language is called favoured.
+
+    Or disfavoured, each at 0.05 over languages, two judges and their mean; as it would be
+    without the least number of scenarios.
+    """
+    hits = 0
+    for seed in range(n):
+        rng = np.random.default_rng([31, items, seed])
+        noise = rng.normal(size=(2, languages, items)) + rng.normal(size=items)
+        codes = np.indices(noise.shape).reshape(3, -1).astype(np.int64)
+        names = (
+            ("judge", "panel", 2),
+            ("language", "panel", languages),
+            ("scenario", "random", items),
+        )
+        facets = tuple(
+            Facet(name, role, tuple(f"{name}{i:03d}" for i in range(size)), code)
+            for (name, role, size), code in zip(names, codes, strict=True)
+        )
+        with patch.object(favouring, "FEW_SCENARIOS", 0):
+            found = bj.audit(
+                Scores(noise.reshape(-1), facets),
+                permutations=19,
+                posterior=posterior,
+                only="posterior",
+                random_seed=seed,
+            )
+        hits += any("favoured by" in flag.what for flag in found.flags)
+    return hits / n
+
+
+def few_scenarios(n: int) -> dict[str, Any]:
+    """Return how often weighing few scenarios favours a language by chance alone."""
+    rows = [
+        {"languages": L, "scenarios": items, "rate": false_favours(n, items, L)}
+        for L in (4, LANGUAGES)
+        for items in FEW
+    ]
+    return {"tables": n, "rows": rows}
+
+
 def markdown(result: Mapping[str, Any]) -> str:
     """Return the committed report, of the parts that were run."""
     lines = ["# The language audit where the truth is known", ""]
@@ -271,6 +318,14 @@ def markdown(result: Mapping[str, Any]) -> str:
             "",
             *table(found["rows"], ("draws", "quantity", "mean")),
         ]
+    if found := result.get("few"):
+        lines += [
+            "",
+            f"## Nothing planted, few scenarios weighed, {found['tables']} tables each: how often "
+            "a language is called favoured or disfavoured (nominal 0.05 each a table)",
+            "",
+            *table(found["rows"], ("languages", "scenarios", "rate")),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -287,6 +342,7 @@ PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "planted": recovery,
     "nothing": no_effect,
     "posterior": posteriors,
+    "few": few_scenarios,
 }
 
 
