@@ -619,7 +619,7 @@ def test_a_language_of_few_scenarios_and_cells_of_one_are_few():
     assert "has 3 scenarios only" in " ".join(told.sections[0].notes)
     cells = audited(frame.assign(split=frame["item"]), facets="split", posterior="items",
                     only="posterior")  # fmt: skip
-    assert "has 1 scenarios only" in " ".join(cells.sections[0].notes)
+    assert "has 1 scenario only" in " ".join(cells.sections[0].notes)
     assert not cells.flags
 
 
@@ -644,3 +644,12 @@ def test_equal_and_huge_scores_are_null_in_silence():
         assert not any(flag.where == "scores" for flag in found.flags)
     found = audited(frame.assign(score=1e300 * frame["score"]), posterior="items")
     assert any("too large" in flag.what for flag in found.flags)
+
+
+def test_few_scenarios_do_not_tell_spreads_apart():
+    found = audited(few(2, languages=23), only="dispersion")
+    assert not found.flags
+    assert found["dispersion"]["tests"]["p_value"].isna().all()
+    assert "fewer than 10" in found.sections[0].notes[-1]
+    enough = audited(few(10), only="dispersion")
+    assert enough["dispersion"]["tests"]["p_value"].notna().all()

@@ -223,6 +223,20 @@ def _check_one_score_a_cell(table: AuditTable, scores: Scores) -> None:
         )
 
 
+def least_scenarios(table: AuditTable) -> int:
+    """Return the scenarios of the language that has fewest, each cell beyond the first less one.
+
+    Weights of scenarios sum to their number within a cell, so that a cell of one
+    scenario says nothing of how scenarios differ.
+    """
+    least = []
+    for code in np.unique(table.language):
+        rows = table.language == code
+        cells = np.unique(table.cell[rows]).size
+        least.append(np.unique(table.cluster[rows]).size - cells + 1)
+    return min(least)
+
+
 def failed_rows(
     scores: Scores, failures: tuple[str, ...]
 ) -> tuple[Bools | None, tuple[Problem, ...]]:
