@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.planning.rotating import rotation, spread
+from bayesjudge.planning.whole import check_whole, is_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +22,9 @@ type Ints = NDArray[np.int64]
 COLUMNS = ("scenario", "generation", "backbone", "judge", "score")
 
 _NOBODY = -1
+# Turns of one round by unequal shares, and calls of a table.
+_MOST_TURNS = 10_000
+_MOST_CALLS = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,15 +105,17 @@ def assign(
     """
     _check_labels(scenarios=scenarios, backbones=backbones, judges=judges)
     n_judges = len(judges)
-    if generations < 1 or random_seed < 0:
-        raise UsageError(
-            f"{generations} generations and seed {random_seed}",
-            remedy="Generations are at least 1, a seed at least 0",
-        )
-    if not 1 <= per_generation <= n_judges:
+    check_whole(generations, "the number of generations")
+    check_whole(random_seed, "the seed", 0)
+    if not is_whole(per_generation) or per_generation > n_judges:
         raise UsageError(
             f"{per_generation} judges a generation of {n_judges} judges",
             remedy=f"It is 1 to {n_judges}",
+        )
+    n_calls = len(scenarios) * generations * len(backbones) * per_generation
+    if n_calls > _MOST_CALLS:
+        raise UsageError(
+            f"{n_calls:,} calls are too many", remedy=f"Ask for {_MOST_CALLS:,} at most"
         )
     avoided = _own_judges(backbones, judges, no_self, own)
     # Judges first and by themselves: their order must not depend on the scenarios.
@@ -213,12 +219,19 @@ def _seats(judges: Sequence[str], shares: Mapping[str, int] | None, per_generati
             f"shares are for {', '.join(shares)}, judges are {', '.join(judges)}",
             remedy="Give one share for each judge",
         )
-    counts = np.array([shares[name] for name in judges])
-    if counts.dtype.kind != "i" or counts.min() < 1:
+    if not all(is_whole(share) for share in shares.values()):
         raise UsageError("a share must be a whole number of at least 1", "shares")
     if per_generation != 1:
         raise UsageError("unequal shares need one judge a generation", "shares")
-    return spread(counts // gcd(*counts.tolist()))
+    common = gcd(*shares.values())
+    counts = [shares[name] // common for name in judges]
+    if sum(counts) > _MOST_TURNS:
+        raise UsageError(
+            f"shares of {', '.join(str(count) for count in counts)} make too long a round",
+            "shares",
+            f"Their sum is {_MOST_TURNS:,} at most: give smaller numbers",
+        )
+    return spread(np.array(counts))
 
 
 def _own_judges(
@@ -333,12 +346,14 @@ def _notes(
     ]
     if equal:
         wide = int((counts.max(axis=1) - used).max())
-        said.append(f"calls of two judges for a backbone differ by {wide} at most")
+        said.append(f"judges who score a backbone differ by {wide} calls for it at most")
     return said
 
 
 def _check_labels(**labels: Sequence[str]) -> None:
     for what, names in labels.items():
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise UsageError(f"the {what} are {names!r}", what, f"Give a list of the {what}")
         if not names:
             raise UsageError(f"there are no {what}", remedy=f"Name the {what}")
         if len(set(names)) < len(names):

@@ -346,7 +346,11 @@ def test_other_refusals_of_typed_components():
     with pytest.raises(UsageError, match="cannot be random"):
         components(random=("scenario",))
     with pytest.raises(UsageError, match="too few"):
+        typed_components(CROSSED, {"residual": 1.0}, backbones=["x"])
+    with pytest.raises(UsageError, match="backbones is 1"):
         typed_components(CROSSED, {"residual": 1.0}, backbones=1)
+    with pytest.raises(UsageError, match="judges is -2"):
+        typed_components(CROSSED, {"residual": 1.0}, judges=-2)
     with pytest.raises(UsageError, match="twice"):
         typed_components(CROSSED, {"residual": 1.0}, judges=["x", "x"])
 

@@ -148,6 +148,12 @@ def test_next_calls_are_a_table_that_rank_reads(saved, table, tmp_path):
         ((*TYPED, *PRICES, "--judges", 2, "--budget", 9), "--judges says 2"),
         ((*TYPED, "--cost", "a=1,2", "--budget", 9), "has 2 numbers"),
         (("--component", "residual=x", "--budget", 9), "not a number"),
+        ((*TYPED, "--budget", "1e12"), "more than 1,000,000 answers"),
+        ((*TYPED, "--budget", 9, "--gap", "nan"), "gap must be a number above 0"),
+        ((*TYPED, "--budget", 9, "--judges", 0), "judges is 0"),
+        ((*TYPED, "--budget", 9, "--judges", -2), "judges is -2"),
+        ((*TYPED, "--budget", 9, "--scale", 0, 10), "--scale 0.0 10.0"),
+        ((*TYPED, "--budget", 9, "--where", "a=b", "--draws", 9), "--where a=b --draws 9"),
     ],
 )
 def test_usage_errors_exit_2(words, message):
@@ -226,6 +232,9 @@ def test_scenarios_come_from_a_column(tmp_path):
     assert len(read(path)) == 18
 
 
+SHARES = ("--share", "g=1", "--share", "h=1")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
@@ -234,17 +243,50 @@ def test_scenarios_come_from_a_column(tmp_path):
         (("a.csv", "--scenarios", 3, "--all-judges", "--per-generation", 2), 2, "--all-judges"),
         (("a.csv", "--scenarios", 3, "--share", "m1=1.5"), 2, "whole number"),
         (("a.csv", "--scenarios", 3, "--self", "m1"), 2, "not of the form"),
-        (("a.csv", "--scenarios", "bad.csv"), 1, "no column of scenarios"),
+        (("a.csv", "--scenarios", 3, "--share", "m1=inf"), 2, "whole number"),
+        (("a.csv", "--scenarios", 3, "--share", "m1=nan"), 2, "whole number"),
+        (("a.csv", "--scenarios", 3, *SHARES, "--share", "m1=1000000000"), 2, "too long a round"),
+        (("a.csv", "--scenarios", "99999999999999999999"), 2, "too many"),
+        (("a.csv", "--scenarios", 10_000_001), 2, "too many"),
+        (("a.csv", "--scenarios", -4), 2, "a number of at least 1"),
+        (("a.csv", "--scenarios", "empty.csv"), 1, "the file is empty"),
+        (("a.csv", "--scenarios", "header.csv"), 1, "has no scenarios"),
+        (("a.csv", "--scenarios", "bad.csv"), 1, "Call the column scenario"),
         (("a.csv", "--scenarios", 3, "--extend", "bad.csv"), 1, "has the columns"),
     ],
 )
 def test_what_assign_refuses(tmp_path, monkeypatch, words, code, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("scenario\n")
     result = run("assign", *words, *NAMES)
     assert result.exit_code == code
     assert message in result.stderr
     assert not (tmp_path / "a.csv").exists()
+
+
+def test_a_judge_may_be_called_backbone(tmp_path):
+    names = ("--backbone", "m1", "--backbone", "m2", "--judge", "backbone", "--judge", "h")
+    result = run("assign", tmp_path / "a.csv", "--scenarios", 4, *names, "--json")
+    assert result.exit_code == 0, result.stderr
+    half = {"backbone": 2, "h": 2}
+    assert json.loads(result.stdout)["counts"] == {"m1": half, "m2": half}
+    shown = run("assign", tmp_path / "b.csv", "--scenarios", 4, *names)
+    assert shown.exit_code == 0, shown.stderr
+
+
+def test_one_backbone_is_warned_of(tmp_path):
+    names = ("--backbone", "m1", "--judge", "g", "--judge", "h")
+    result = run("assign", tmp_path / "a.csv", "--scenarios", 4, *names, "--quiet")
+    assert result.exit_code == 0, result.stderr
+    assert "rank needs two" in result.stderr
+
+
+def test_a_format_is_passed_on(table):
+    refused = run("plan", table, "--format", "nonsense", "--budget", 9)
+    assert refused.exit_code in (1, 2)
+    assert "nonsense" in refused.stderr
 
 
 def test_backbones_that_no_judge_connects_are_warned_of(tmp_path):

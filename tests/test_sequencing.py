@@ -330,8 +330,11 @@ def test_scales_by_backbone_and_other_models():
 
 
 def test_what_cannot_be_looked_ahead_is_refused(fit):
-    with pytest.raises(UsageError, match="at least 1"):
-        plan_next(fit, 0)
+    for number in (0, 2.5, float("nan")):
+        with pytest.raises(UsageError, match="at least 1"):
+            plan_next(fit, number)
+    with pytest.raises(UsageError, match=r"top is 1\.5"):
+        plan_next(fit, 1, top=1.5)
     with pytest.raises(UsageError, match="already"):
         plan_next(fit, 1, scenarios=[fit.scores.levels("scenario")[0]])
     with pytest.raises(ModelError, match="gaussian"):

@@ -133,6 +133,7 @@ def plan(
         bool,
         typer.Option("--no-self", help="No judge scores its namesake.", rich_help_panel=_NEXT),
     ] = False,
+    format: o.FormatOption = None,  # noqa: A002
     column: o.Column = None,
     where: o.Where = None,
     facet: o.FacetOption = None,
@@ -170,7 +171,7 @@ def plan(
 
         reading = o.ReadingOptions(
             column, where, facet, random, ignore, scale, lower_is_better, missing, strict,
-            replicates,
+            replicates, format,
         )  # fmt: skip
         asked = PlanOptions(
             budget, cost, generation_cost, latency, max_seconds, scenario_pool, target, pair,

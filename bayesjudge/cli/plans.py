@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -223,9 +223,14 @@ def _run_next(
 
 
 def _typed(asked: PlanOptions, reading: ReadingOptions, sampling: SamplingOptions) -> Components:
+    idle = [*replace(reading, random=None).arguments(), *replace(sampling, model=None).arguments()]
+    if idle:
+        raise UsageError(
+            "typed components have no table to read or fit", " ".join(idle), "Leave these out"
+        )
     given = number_pairs(asked.component, "--component", "TERM=VARIANCE")
     prices = _numbers(asked.cost, "--cost", "JUDGE=PRICE")
-    judges: int | tuple[str, ...] = asked.judges or 1
+    judges: int | tuple[str, ...] = 1 if asked.judges is None else asked.judges
     if prices is not None:
         judges = tuple(prices)
         if asked.judges is not None and asked.judges != len(judges):

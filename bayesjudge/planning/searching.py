@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesjudge.errors import DataError
+from bayesjudge.errors import DataError, UsageError
 from bayesjudge.planning.budgeting import Prices, affordable_designs, design_cost, design_seconds
 from bayesjudge.planning.designs import (
     Components,
@@ -29,6 +29,8 @@ _FINE_FRACTIONS = tuple(2.0 ** (-j / 8) for j in range(1, 25))
 _REFINEMENTS = 8
 # Beyond so many answers of a backbone more calls are no plan.
 _MOST_SLOTS = 20_000
+# Designs are written out call by call.
+_MOST_ANSWERS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +146,23 @@ def reaches(search: Search, sd: Floats) -> NDArray[np.bool_]:
     return order_probability(search.delta, sd) >= (search.goal.probability or 0.0)
 
 
+def largest_budget(search: Search) -> float:
+    """Return the largest budget whose designs can be written out."""
+    answer = float(search.prices.call.min()) + search.prices.generation
+    return _MOST_ANSWERS * search.copies * answer
+
+
+def check_budget(search: Search, budget: float) -> None:
+    """Raise a UsageError where a budget buys too much to be written out."""
+    most = largest_budget(search)
+    if budget > most:
+        raise UsageError(
+            f"a budget of {budget:g} buys more than {_MOST_ANSWERS:,} answers of each backbone",
+            "budget",
+            f"Give {most:g} at most",
+        )
+
+
 def smallest_budget(search: Search) -> float:
     """Return a budget within half a per cent of the smallest that reaches the goal.
 
@@ -156,7 +175,8 @@ def smallest_budget(search: Search) -> float:
     low = budget = float(each.min())
     best = _best(search, budget)
     while best is None or not reaches(search, best.sd)[0]:
-        if budget > _MOST_SLOTS * float(each.max()):
+        most = min(_MOST_SLOTS * float(each.max()), largest_budget(search) / 2)
+        if budget > most:
             raise DataError(
                 "the target is out of reach: too much of the error is such that more calls do "
                 "not lessen it, or the limit of time is too short",

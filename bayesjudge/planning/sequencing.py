@@ -14,6 +14,7 @@ from bayesjudge.fitted import Fit
 from bayesjudge.planning.budgeting import make_prices
 from bayesjudge.planning.choosing import confounded_notes
 from bayesjudge.planning.lookahead import NextCalls, Prior, Seen, learn, next_calls
+from bayesjudge.planning.whole import check_whole
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def plan_next(
         raise DataError(
             "every judge has scored every answer already",
             scores.source,
-            "Name new scenarios, or sample more generations",
+            "Name scenarios to add, --new-scenario NAME, or sample more generations",
         )
     estimand = estimand_of(resolved)
     means = estimand @ known.mean
@@ -194,8 +195,8 @@ def _check(fit: Fit, n_calls: int, top: int, scenarios: Sequence[str]) -> None:
             f"next calls are not worked out for tables with {', '.join(others)}",
             remedy="Keep one level with --where, or --ignore the column",
         )
-    if n_calls < 1 or top < 1:
-        raise UsageError(f"{n_calls} calls for the top {top}", remedy="Both must be at least 1")
+    check_whole(n_calls, "the number of calls")
+    check_whole(top, "top")
     known = set(fit.scores.levels("scenario"))
     twice = [s for s in scenarios if s in known]
     if twice or len(set(scenarios)) < len(scenarios):
