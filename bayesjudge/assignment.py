@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
@@ -357,6 +358,5 @@ def _check_labels(**labels: Sequence[str]) -> None:
         if not names:
             raise UsageError(f"there are no {what}", remedy=f"Name the {what}")
         if len(set(names)) < len(names):
-            seen: set[str] = set()
-            twice = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+            twice = next(name for name, count in Counter(names).items() if count > 1)
             raise UsageError(f"{twice!r} is named twice", what, "Name each once")

@@ -20,11 +20,12 @@ from bayesjudge.auditing.acceptance import (
     threshold_at,
 )
 from bayesjudge.auditing.answer import Section, Settings
-from bayesjudge.auditing.describing import LEVEL, frame, holm
+from bayesjudge.auditing.describing import LEVEL, frame
 from bayesjudge.auditing.means import nan_mean
 from bayesjudge.auditing.structure import dispersion, interaction
 from bayesjudge.auditing.table import AuditTable, least_scenarios
 from bayesjudge.closed_form.intervals import t_interval
+from bayesjudge.closed_form.multiplicity import holm
 from bayesjudge.scores.problems import Problem
 
 if TYPE_CHECKING:

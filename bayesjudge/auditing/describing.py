@@ -30,6 +30,7 @@ from bayesjudge.auditing.means import (
 from bayesjudge.auditing.permuting import p_value
 from bayesjudge.auditing.table import AuditTable
 from bayesjudge.closed_form.intervals import t_interval
+from bayesjudge.closed_form.multiplicity import holm
 from bayesjudge.scores.problems import Problem
 
 if TYPE_CHECKING:
@@ -163,16 +164,6 @@ def _offset_flags(table: AuditTable, panel: Floats, se: Floats, df: int) -> list
                 )
             )
     return flags
-
-
-def holm(p_values: Floats) -> Floats:
-    """Return Holm's adjusted p-values, nan where there is none."""
-    out = np.full(p_values.size, np.nan)
-    known = np.flatnonzero(np.isfinite(p_values))
-    order = known[np.argsort(p_values[known], kind="stable")]
-    factors = np.arange(order.size, 0, -1)
-    out[order] = np.minimum(np.maximum.accumulate(factors * p_values[order]), 1.0)
-    return out
 
 
 def describe_anova(

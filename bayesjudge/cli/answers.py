@@ -104,11 +104,6 @@ class Road:
     output: OutputOptions
     distrust: str = ""
 
-    @property
-    def shows_progress(self) -> bool:
-        """Whether a terminal is told that work goes on."""
-        return not (self.output.quiet or self.output.json)
-
 
 def answer_tables(
     sources: Sequence[str], keywords: Mapping[str, Any], by: str | None, road: Road
@@ -135,11 +130,19 @@ def answer_tables(
         _answer_parts(readings, by, source, road)
         return
     folder = checked_folder(road.output.out, road.names)
-    with working("reading", road.shows_progress):
-        reading = scan(one_or_many(sources), **keywords)
-    say_notes(reading_sentences(reading.mapping, reading.unused_columns), road.output.quiet)
-    say_problems(_worth_saying(reading.problems), road.output.quiet)
+    reading = read_aloud(sources, keywords, road.output)
     finish(road.answer(Part(reading, source)), road, folder)
+
+
+def read_aloud(
+    sources: Sequence[str], keywords: Mapping[str, Any], output: OutputOptions
+) -> Reading:
+    """Read a table, and say what was taken for what and what is wrong but for errors."""
+    with working("reading", output.shows_progress):
+        reading = scan(one_or_many(sources), **keywords)
+    say_notes(reading_sentences(reading.mapping, reading.unused_columns), output.quiet)
+    say_problems(_worth_saying(reading.problems), output.quiet)
+    return reading
 
 
 def finish(found: Answered, road: Road, folder: OutputFolder | None) -> None:

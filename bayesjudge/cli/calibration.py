@@ -118,7 +118,7 @@ def run_calibrate(
 def _calibrate(part: Part, job: Job) -> Answered:
     scores = part.reading.require(part.source)
     asked, output = job.asked, job.output
-    with working("calibrating", not (output.quiet or output.json)):
+    with working("calibrating", output.shows_progress):
         found = calibrate(
             scores,
             asked.between,

@@ -70,7 +70,7 @@ def run_anova(
 def _decompose(part: Part, job: Job) -> Answered:
     scores = part.reading.require(part.source)
     output = job.output
-    with working("decomposing", not (output.quiet or output.json)):
+    with working("decomposing", output.shows_progress):
         found = anova(scores, job.spec, ci_prob=job.ci_prob)
         panel = job.panel.analyse(found)
     say_notes(anova_sentences(found, panel), output.quiet, part.level)

@@ -243,6 +243,11 @@ class OutputOptions:
                 "Name one with --out DIR",
             )
 
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a terminal is told that work goes on."""
+        return not (self.quiet or self.json)
+
     def groups(self) -> dict[str, bool]:
         """Return which groups the posterior is to hold beyond the usual ones."""
         return {"log_likelihood": self.log_likelihood, "predictive": self.predictive}

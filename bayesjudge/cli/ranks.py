@@ -74,16 +74,6 @@ class Job:
         )
         return Road("rank", lambda part: _rank(part, self), self.files, self.output, distrust)
 
-    @property
-    def quiet(self) -> bool:
-        """Whether notes are kept back."""
-        return self.output.quiet
-
-    @property
-    def shows_progress(self) -> bool:
-        """Whether a terminal is told that work goes on."""
-        return not (self.output.quiet or self.output.json)
-
 
 def run_rank(
     sources: Sequence[str],
@@ -176,8 +166,8 @@ def _rank_saved(source: str, job: Job) -> None:
     saved = load(source)
     if any(job.output.groups().values()):
         saved = saved.extend(**job.output.groups())
-    say_notes(reading_sentences(saved.scores.mapping, ()), job.quiet)
-    say_problems(saved.scores.problems, job.quiet)
+    say_notes(reading_sentences(saved.scores.mapping, ()), job.output.quiet)
+    say_problems(saved.scores.problems, job.output.quiet)
     answered = _answer_aloud(saved, job, {"unused_columns": None, "saved_fit": source})
     finish(_leaving(answered, job), job.road, folder)
 
@@ -200,7 +190,7 @@ def _fit_and_answer(
     level: str | None = None,
     step: str = "",
 ) -> Answer:
-    with working(f"fitting {step}".rstrip(), job.shows_progress):
+    with working(f"fitting {step}".rstrip(), job.output.shows_progress):
         made = fit(
             scores,
             job.spec,
@@ -214,11 +204,11 @@ def _fit_and_answer(
 
 def _answer_aloud(made: Fit, job: Job, extra: dict[str, Any], level: str | None = None) -> Answer:
     again = "fitting again with other priors" if job.question.sensitivity else "answering"
-    with working(again, job.shows_progress):
+    with working(again, job.output.shows_progress):
         found = answer(made, job.question, extra)
     lines = [*assumption_sentences(found), *question_sentences(found.about)]
-    say_notes(lines, job.quiet, level)
-    say_problems(found.findings, job.quiet, level)
+    say_notes(lines, job.output.quiet, level)
+    say_problems(found.findings, job.output.quiet, level)
     return found
 
 
