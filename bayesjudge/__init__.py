@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayesjudge.anchoring.means import Anchored, human_anchored
     from bayesjudge.assignment import Assignment, assign
     from bayesjudge.auditing.answer import Audit
     from bayesjudge.auditing.auditor import audit
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from bayesjudge.fitted import Fit, load
     from bayesjudge.fitting import fit
     from bayesjudge.judge_panels import PanelAnalysis, panel_analysis
+    from bayesjudge.panel_readings import panel_or_new
     from bayesjudge.planning.choosing import Plan, plan
     from bayesjudge.planning.components import typed_components
     from bayesjudge.planning.designs import Design
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
 
 _HOMES = {
+    "Anchored": "anchoring.means",
     "Anova": "decomposing",
     "Assignment": "assignment",
     "Audit": "auditing.answer",
@@ -57,8 +60,10 @@ _HOMES = {
     "calibrate": "calibration.calibrating",
     "compare": "cross_validating",
     "fit": "fitting",
+    "human_anchored": "anchoring.means",
     "load": "fitted",
     "panel_analysis": "judge_panels",
+    "panel_or_new": "panel_readings",
     "panel_components": "closed_form.panel_variance",
     "plan": "planning.choosing",
     "plan_next": "planning.sequencing",
@@ -75,6 +80,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Anchored",
     "Anova",
     "Assignment",
     "Audit",
@@ -97,9 +103,11 @@ __all__ = [
     "calibrate",
     "compare",
     "fit",
+    "human_anchored",
     "load",
     "panel_analysis",
     "panel_components",
+    "panel_or_new",
     "plan",
     "plan_next",
     "read_languages",

@@ -11,7 +11,7 @@ import numpy as np
 
 from bayesjudge.errors import DataError
 from bayesjudge.scores.problems import Problem
-from bayesjudge.scores.table import Facet, Scores
+from bayesjudge.scores.table import Facet, Failed, Scores
 from bayesjudge.spec import ModelSpec, parse_model
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Scores) -> Non
     }
     if scores.human_score is not None:
         variables["human_score"] = (("observation",), scores.human_score)
+    if scores.failed is not None and len(scores.failed):
+        variables["failed_code"] = (("failed", "failed_facet"), scores.failed.codes)
     for number, (_, values) in enumerate(scores.covariates):
         variables[f"covariate_{number}"] = (("observation",), values)
     text = json.dumps(
@@ -46,6 +48,7 @@ def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Scores) -> Non
             "problems": [[p.severity, p.what, p.where, p.rows, p.remedy] for p in scores.problems],
             "source": scores.source,
             "covariates": list(scores.covariate_names),
+            "failed": None if scores.failed is None else list(scores.failed.names),
         }
     )
     variables["table"] = ((), np.array(text, dtype=object))
@@ -96,8 +99,17 @@ def _scores_from_text(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Scores]
             (name, data[f"covariate_{number}"].to_numpy())
             for number, name in enumerate(held.get("covariates", ()))
         ),
+        failed=_failed(data, held.get("failed")),
     )
     return spec, scores
+
+
+def _failed(data: xr.DataTree, names: list[str] | None) -> Failed | None:
+    if names is None:
+        return None
+    if "failed_code" not in data:
+        return Failed(tuple(names), np.zeros((0, len(names)), np.int64))
+    return Failed(tuple(names), data["failed_code"].to_numpy().astype(np.int64))
 
 
 def write_tree(tree: xr.DataTree, path: Path) -> Path:

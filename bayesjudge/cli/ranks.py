@@ -31,6 +31,7 @@ from bayesjudge.errors import BayesjudgeError, DataError, UsageError
 from bayesjudge.fitted import Fit, load
 from bayesjudge.fitting import fit
 from bayesjudge.report.answers import Answer, Question, answer, result_object
+from bayesjudge.report.beside import anchored_table, beside_sentences
 from bayesjudge.report.files import Content, OutputFolder, checked_folder
 from bayesjudge.report.results_folder import (
     INDEX_FILES,
@@ -192,7 +193,7 @@ def _finish(found: Answer, job: Job, folder: OutputFolder | None, title: str = "
     if job.output.json:
         print_json(result_object(found))
     else:
-        print_tables(_leaderboard(found, title), *_sensitivity(found))
+        print_tables(_leaderboard(found, title), *_anchored(found), *_sensitivity(found))
     _exit_unless_converged([""] if not found.converged else [], job)
 
 
@@ -224,7 +225,7 @@ def _rank_groups(readings: Mapping[str, Reading], by: str, source: str, job: Job
             continue
         title = f"{by} {level}"
         groups[level] = result_object(answered)
-        tables += [_leaderboard(answered, title), *_sensitivity(answered)]
+        tables += [_leaderboard(answered, title), *_anchored(answered), *_sensitivity(answered)]
         if not answered.converged:
             unconverged.append(level)
             row |= {"status": "not converged", "message": answered.alarm}
@@ -269,7 +270,11 @@ def _answer_aloud(made: Fit, job: Job, extra: dict[str, Any], level: str | None 
     again = "fitting again with other priors" if job.question.sensitivity else "answering"
     with working(again, job.shows_progress):
         found = answer(made, job.question, extra)
-    lines = [*assumption_sentences(found), *question_sentences(found.about)]
+    lines = [
+        *assumption_sentences(found),
+        *question_sentences(found.about),
+        *beside_sentences(found.beside),
+    ]
     say_notes(lines, job.quiet, level)
     say_problems(found.findings, job.quiet, level)
     return found
@@ -285,6 +290,16 @@ def _leaderboard(found: Answer, title: str = "") -> RenderableType:
         pairwise=found.pairwise,
         title=". ".join(part for part in (title, found.alarm) if part),
     )
+
+
+def _anchored(found: Answer) -> list[RenderableType]:
+    own = found.beside.anchored
+    if own is None or not own.labels:
+        return []
+    from bayesjudge.report.terminal import frame_table
+
+    title = f"Human-anchored means, {found.question.ci_prob:.0%} intervals"
+    return [frame_table(anchored_table(own), title)]
 
 
 def _sensitivity(found: Answer) -> list[RenderableType]:

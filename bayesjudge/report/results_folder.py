@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bayesjudge.report import markdown
 from bayesjudge.report.answers import Answer, result_object
+from bayesjudge.report.beside import anchored_table, beside_sentences, beside_tables
 from bayesjudge.report.files import Content
 from bayesjudge.report.json_text import to_json
 from bayesjudge.report.sentences import (
@@ -29,6 +30,9 @@ RESULT_FILES = (
     "differences.csv",
     "variance_components.csv",
     "offsets.csv",
+    "human_anchored.csv",
+    "human_agreement.csv",
+    "missing_bounds.csv",
     "result.json",
     "report.md",
     "posterior.nc",
@@ -72,6 +76,13 @@ def result_files(found: Answer, command: str, title: str = "") -> dict[str, Cont
         pairs["differences.csv"] = csv_text(found.differences)
     if found.sensitivity is not None:
         pairs[SENSITIVITY_FILE] = csv_text(found.sensitivity)
+    others = found.beside
+    if others.anchored is not None and others.anchored.labels:
+        pairs["human_anchored.csv"] = csv_text(anchored_table(others.anchored))
+    if others.agreement is not None:
+        pairs["human_agreement.csv"] = csv_text(others.agreement)
+    if others.missing is not None:
+        pairs["missing_bounds.csv"] = csv_text(others.missing.bounds)
     return {
         "leaderboard.csv": csv_text(found.leaderboard),
         "rank_probabilities.csv": csv_text(found.rank_probabilities, "backbone"),
@@ -140,6 +151,11 @@ def report_text(found: Answer, command: str, title: str = "") -> str:
     if found.sensitivity is not None:
         parts += ["## P(best) with other priors\n", markdown.frame_table(found.sensitivity)]
     parts += ["## Variance components\n", markdown.frame_table(found.components)]
+    for name, table in beside_tables(found.beside):
+        parts += [f"## {escaped(name)}\n", markdown.frame_table(table)]
+    said = [*beside_sentences(found.beside), *found.beside.reliability.notes]
+    if said:
+        parts += ["## Human labels, reliability, failed scores\n", _bullets(said)]
     parts.append("## What was read, left out and assumed\n")
     unused = found.extra.get("unused_columns") or ()
     said = [*reading_sentences(fit.scores.mapping, unused), *assumption_sentences(found)]
