@@ -289,24 +289,8 @@ class Fit(Predictions):
         return pd.DataFrame({**columns, **summarize(draws, ci_prob, "estimate")})
 
     def effect_draws(self, term: str) -> Floats:
-        """Return draws of a term's effects, (n_draws, *shape) over its facets' levels.
-
-        Raises
-        ------
-        ModelError
-            As :meth:`effects`.
-        """
+        """Return draws of a term's effects, (n_draws, *shape), as :meth:`effects` sums them up."""
         return self._effect(self.resolved.term(term))
-
-    def scale_draws(self, term: str) -> Floats:
-        """Return draws of a term's sd over its population, (n_draws,) or one column a level.
-
-        Raises
-        ------
-        ModelError
-            Where the model has no such term.
-        """
-        return self._flat(f"{self.resolved.term(term).variable}_sd")
 
     def variance_components(self, *, ci_prob: float = CI_PROB) -> pd.DataFrame:
         """Return one row a term: variance (with its interval), sd and share of the total.

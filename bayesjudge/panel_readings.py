@@ -74,8 +74,7 @@ def new_level_means(fit: Fit, facet: str = "judge") -> Floats:
                 f"the term {term.name} of a new {facet} has other facets of the panel",
                 remedy="Leave the term out of the model to ask this",
             )
-        sd = fit.scale_draws(term.name)
-        sd = sd[:, None] if sd.ndim == 1 else sd
+        sd = _scale_draws(fit, f"{term.variable}_sd")
         width = means.shape[1] if "backbone" in term.dims else 1
         means = means + sd * rng.standard_normal((len(means), width))
     return means
@@ -123,6 +122,12 @@ def panel_or_new(fit: Fit, facet: str = "judge", *, ci_prob: float = CI_PROB) ->
         for name, draws in found.items()
     ]
     return pd.concat(frames, ignore_index=True)
+
+
+def _scale_draws(fit: Fit, name: str) -> Floats:
+    """Return draws of a sd, (n_draws, 1) or one column a level."""
+    values = fit.posterior["posterior"][name].transpose("chain", "draw", ...).to_numpy()
+    return np.asarray(values.reshape(values.shape[0] * values.shape[1], -1))
 
 
 def _refuse_links(fit: Fit) -> None:

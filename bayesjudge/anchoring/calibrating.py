@@ -2,27 +2,30 @@
 
 Of answer a by backbone b to scenario s, human score h and panel mean x,
 
-    h = c_b + d_b + rho (x - c_b) + u_s + v_bs + e,
+    h = c_b + d_b + r X_s + w (x - c_b - X_s) + u_s + v_bs + e,
 
-c_b a constant near the backbone's panel mean; d_b = d + z_b the human's offset there,
-z_b ~ N(0, tau^2); languages and other panel facets add offsets as backbones do. Given
-x the likelihood holds nothing of how panel scores arise, so its posterior and that of
-the panel means are independent, and the human's mean of a backbone is
-c_b + d_b + rho (m_b - c_b), draw by draw: a regression estimator whose line, offsets
-and spreads are all uncertain. Coefficients are integrated out in closed form; scales
-are drawn by importance.
+c_b a constant near the backbone's panel mean, X_s the scenario's mean of x - c_b;
+d_b = d + z_b the human's offset there, z_b ~ N(0, tau^2); languages and other panel
+facets add offsets as backbones do. Two slopes, between scenarios and within them: what
+makes a scenario hard is seen by all judges, what sets answers apart less surely, and one
+slope for both leaves errors that go with x (Mundlak 1978). Given x the likelihood holds
+nothing of how panel scores arise, so its posterior and that of the panel means m_b are
+independent, and the human's mean of a backbone is, draw by draw, the line at m_b: a
+regression estimator whose slopes, offsets and spreads are all uncertain. Coefficients
+are integrated out in closed form; scales are drawn by importance.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.engines.importance import (
+    Proposal,
     adapt,
-    first_proposal,
+    curves_through,
     kish_ess,
     pareto_smooth,
     resample,
@@ -32,9 +35,13 @@ type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
 _STEP = 1e-2
-_LEAST_VARIANCE, _MOST_VARIANCE = 0.05, 4.0
-_ROUND, _ROUNDS = 200, (2, 8)
+_FIRST_INFLATION = 1.5
+_GRID = np.linspace(-9.0, 3.0, 161)
+# Normal probabilities of -2.2, -1.4, -0.7, 0, ...: the knots of the proposal's curves.
+KNOT_PROBABILITIES = np.array([0.0139, 0.0808, 0.2420, 0.5, 0.7580, 0.9192, 0.9861])
+_ROUND, _ROUNDS = 400, (3, 8)
 _CHUNK = 4_000_000
+_WIDER = 2.0
 # Scales below this fraction of their prior's width count as it.
 _FLOOR = 1e-4
 
@@ -63,8 +70,10 @@ class Labels:
 
     Attributes
     ----------
-    human, panel : (N,) float array
-        Human score less c, and panel mean less c.
+    human : (N,) float array
+        Human score less c.
+    panel : (N, P) float array
+        The scenario's X, and x - c less it; or x - c alone.
     blocks : tuple of Block
         Offsets by backbone, by other panel facets, and of both.
     scenario, group : (N,) int array
@@ -74,7 +83,7 @@ class Labels:
     location : float
         Prior mean of d.
     slope : float
-        Prior mean, and sd, of rho: unit of human scores over that of the panel's.
+        Prior mean, and sd, of slopes: unit of human scores over that of the panel's.
     """
 
     human: Floats
@@ -95,8 +104,8 @@ class Calibrated:
     ----------
     offset : (n_draws,) float array
         d.
-    slope : (n_draws,) float array
-        rho.
+    slope : (n_draws, P) float array
+        Between scenarios and within them; or the only one.
     blocks : tuple of (n_draws, n) float arrays
         Offsets of each block.
     scales : dict of (n_draws,) float arrays
@@ -124,20 +133,25 @@ def calibrate_to_labels(labels: Labels, n_draws: int, rng: np.random.Generator) 
     rng : numpy.random.Generator
     """
     model = _Marginal(labels)
-    start, covariance = _mode(model)
-    proposal = first_proposal(start, covariance)
-    blocks = np.zeros(start.size, np.int64)
-    proposal = adapt(rng, model.log_density, proposal, blocks, _ROUND, _ROUNDS)
-    n_proposed = max(1000, n_draws // 2)
-    theta = proposal.draw(rng, n_proposed)
-    log_ratio = model.log_density(theta) - proposal.log_density(theta)
+    blocks = np.zeros(model.dim, np.int64)
+    proposal = adapt(rng, model.log_density, _start(model), blocks, _ROUND, _ROUNDS)
+    n_proposed = max(2000, n_draws)
+    # A fifth of the draws come from further out: their tails bound the weights.
+    wide = replace(proposal, factor=_WIDER * proposal.factor)
+    n_wide = n_proposed // 5
+    theta = np.vstack([proposal.draw(rng, n_proposed - n_wide), wide.draw(rng, n_wide)])
+    log_proposal = np.logaddexp(
+        np.log(0.8) + proposal.log_density(theta), np.log(0.2) + wide.log_density(theta)
+    )
+    log_ratio = model.log_density(theta) - log_proposal
     log_weight, k = pareto_smooth(log_ratio)
     kept = resample(rng, log_weight, n_draws)
     coefficients = model.draw_coefficients(theta[kept], rng)
-    edges = np.cumsum([2, *(block.n for block in labels.blocks)])
+    n_slopes = labels.panel.shape[1]
+    edges = np.cumsum([1 + n_slopes, *(block.n for block in labels.blocks)])
     return Calibrated(
         offset=labels.location + coefficients[:, 0],
-        slope=labels.slope + coefficients[:, 1],
+        slope=labels.slope + coefficients[:, 1 : 1 + n_slopes],
         blocks=tuple(
             coefficients[:, a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)
         ),
@@ -157,15 +171,18 @@ class _Marginal:
 
     def __init__(self, labels: Labels) -> None:
         blocks = labels.blocks
-        self.p = 2 + sum(block.n for block in blocks)
+        n_slopes = labels.panel.shape[1]
+        self.p = 1 + n_slopes + sum(block.n for block in blocks)
         N = labels.human.size
         X = np.zeros((N, self.p + 1))
-        X[:, 0], X[:, 1] = 1.0, labels.panel
-        at = 2
+        X[:, 0] = 1.0
+        X[:, 1 : 1 + n_slopes] = labels.panel
+        at = 1 + n_slopes
         for block in blocks:
             X[np.arange(N), at + block.codes] = 1.0
             at += block.n
-        X[:, -1] = labels.human - labels.location - labels.slope * labels.panel
+        X[:, -1] = labels.human - labels.location
+        X[:, -1] -= labels.slope * labels.panel.sum(axis=1)
         self.cross = X.T @ X
         group, first = np.unique(labels.group, return_index=True)
         at_group = np.searchsorted(group, labels.group)
@@ -198,7 +215,7 @@ class _Marginal:
         ))
         self.widths = np.array([1.0] * len(self.names) + [block.width for block in blocks])
         self.lengths = [block.n for block in blocks]
-        self.slope_sd = abs(labels.slope)
+        self.slope_sds = [abs(labels.slope)] * n_slopes
 
     @property
     def dim(self) -> int:
@@ -258,7 +275,7 @@ class _Marginal:
         gram = gram - np.einsum("nc,nm,nk,cmkij->nij", lost, weight, weight, self.pairs, optimize=True)
         log_det = self.N * np.log(s2) + np.log(within / s2[:, None]) @ self.n_of_size
         log_det = log_det + np.log1p(u2[:, None] * q) @ self.n_of_make_up
-        prior = [np.full_like(s2, (2 * self.unit) ** 2), np.full_like(s2, self.slope_sd**2)]
+        prior = [np.full_like(s2, sd**2) for sd in (2 * self.unit, *self.slope_sds)]
         for length, block in zip(self.lengths, scales[:, at:].T, strict=True):
             prior += [block**2] * length
         variance = np.array(prior).T
@@ -267,8 +284,12 @@ class _Marginal:
         return precision, gram[:, :-1, -1], gram[:, -1, -1], log_det
 
 
-def _mode(model: _Marginal) -> tuple[Floats, Floats]:
-    """Return a start for the proposals: the mode, and a variance for each coordinate."""
+def _start(model: _Marginal) -> Proposal:
+    """Return a proposal about the mode, bent as the density is along each coordinate.
+
+    The logarithm of a scale that may be zero has a long tail to the left, which no
+    curvature at the mode tells.
+    """
     from scipy.optimize import minimize
 
     d = model.dim
@@ -279,14 +300,19 @@ def _mode(model: _Marginal) -> tuple[Floats, Floats]:
         value = -model.log_density(rows)
         return float(value[0]), (value[1 : d + 1] - value[d + 1 :]) / (2 * _STEP)
 
-    bounds = [(-6.0, 3.0)] * d
-    found = minimize(
-        objective, np.full(d, -0.5), jac=True, method="L-BFGS-B", bounds=bounds,
+    mode = minimize(
+        objective, np.full(d, -0.5), jac=True, method="L-BFGS-B", bounds=[(-6.0, 3.0)] * d,
         options={"maxiter": 60, "ftol": 1e-6, "gtol": 1e-2},
     ).x  # fmt: skip
-    rows = np.vstack([found, found + 10 * eye, found - 10 * eye])
-    value = -model.log_density(rows)
-    bend = (value[1 : d + 1] + value[d + 1 :] - 2 * value[0]) / (10 * _STEP) ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = np.where(bend > 0, 1 / bend, _MOST_VARIANCE)
-    return found, np.diag(np.clip(variance, _LEAST_VARIANCE, _MOST_VARIANCE))
+    rows = np.repeat(mode[None], d * _GRID.size, axis=0)
+    rows[np.arange(len(rows)), np.repeat(np.arange(d), _GRID.size)] = np.tile(_GRID, d)
+    density = model.log_density(rows).reshape(d, -1)
+    density = np.exp(density - density.max(axis=1, keepdims=True))
+    heights = np.empty((KNOT_PROBABILITIES.size, d))
+    for i in range(d):
+        cumulative = np.concatenate([[0], np.cumsum((density[i, 1:] + density[i, :-1]) / 2)])
+        heights[:, i] = np.interp(KNOT_PROBABILITIES, cumulative / cumulative[-1], _GRID)
+    # A coordinate that all but one point of the grid rules out still needs a rising curve.
+    steps = np.maximum(np.diff(heights, axis=0), _STEP)
+    heights = np.vstack([heights[:1], heights[0] + np.cumsum(steps, axis=0)])
+    return Proposal(np.zeros(d), np.sqrt(_FIRST_INFLATION) * np.eye(d), curves_through(heights))

@@ -149,11 +149,15 @@ def human_anchored(fit: Fit, *, ci_prob: float = CI_PROB, random_seed: int | Non
     seed = fit.metadata["settings"]["random_seed"] if random_seed is None else random_seed
     rng = np.random.default_rng([seed, 7])
     centre, cells = _centres(answers)
-    labels = _labels(fit, answers, centre[answers.cell])
+    predictors = _predictors(answers, answers.panel - centre[answers.cell])
+    labels = _labels(fit, answers, centre[answers.cell], predictors)
     calibrated = calibrate_to_labels(labels, len(means), rng)
-    offset = _offset_draws(fit, answers, calibrated)
     middle = _by_backbone(centre, cells, len(fit.labels))
-    anchored = middle + offset + calibrated.slope[:, None] * (means - middle)
+    beyond = means - middle
+    shared = beyond.mean(axis=1, keepdims=True) if predictors.shape[1] == 2 else 0.0
+    between, within = calibrated.slope[:, :1], calibrated.slope[:, -1:]
+    line = between * shared + within * (beyond - shared)
+    anchored = middle + _offset_draws(fit, answers, calibrated) + line
     kept = np.array([name not in refused for name in fit.labels])
     names = tuple(name for name in fit.labels if name not in refused)
     return Anchored(
@@ -179,9 +183,19 @@ def _complete(answers: Answers) -> Answers:
     return replace(answers, human=np.where(whole, answers.human, np.nan))
 
 
-def _labels(fit: Fit, answers: Answers, centre: Floats) -> Labels:
+def _predictors(answers: Answers, beyond: Floats) -> Floats:
+    """Return each answer's scenario mean and what it is beyond it, (A, 2); or itself, (A, 1)."""
+    n = np.bincount(answers.scenario)
+    mean = np.bincount(answers.scenario, beyond) / np.maximum(n, 1)
+    within = beyond - mean[answers.scenario]
+    if not (np.abs(within) > 1e-9 * max(1.0, float(np.abs(beyond).max()))).any():
+        return beyond[:, None]
+    return np.column_stack([mean[answers.scenario], within])
+
+
+def _labels(fit: Fit, answers: Answers, centre: Floats, predictors: Floats) -> Labels:
     rows = answers.labelled
-    human, panel = answers.human[rows], answers.panel[rows]
+    human = answers.human[rows]
     scale = fit.scores.scale
     if scale is not None and (human.min() < scale[0] or human.max() > scale[1]):
         scale = None
@@ -202,7 +216,7 @@ def _labels(fit: Fit, answers: Answers, centre: Floats) -> Labels:
         blocks.append(Block(backbone * facet.n_levels + codes, b * facet.n_levels, 0.5))
     return Labels(
         human=human - centre[rows],
-        panel=panel - centre[rows],
+        panel=predictors[rows],
         blocks=tuple(blocks),
         scenario=answers.scenario[rows],
         group=answers.scenario[rows] * b + backbone,
@@ -311,8 +325,11 @@ def _notes(fit: Fit, answers: Answers, calibrated: Calibrated) -> tuple[str, ...
         "human is a reference outside the panel, with an offset for each backbone",
         "the labelled answers are taken for a random sample of all; the means are of new "
         "scenarios, whatever scenarios the leaderboard is about",
-        f"human scores rise by {calibrated.slope.mean():.2f} (sd {calibrated.slope.std():.2f}) "
-        "for one point of the panel's mean",
+        "human scores rise with one point of the panel's mean by "
+        + " and ".join(
+            f"{slope.mean():.2f} (sd {slope.std():.2f}){where}"
+            for slope, where in zip(calibrated.slope.T, _where(calibrated), strict=True)
+        ),
         "prediction-powered means: PPI++ with scenarios as units and t-intervals, implemented "
         "here; no prior and no pooling of backbones",
     ]
@@ -329,6 +346,11 @@ def _notes(fit: Fit, answers: Answers, calibrated: Calibrated) -> tuple[str, ...
     if fit.spec.is_latent and answers.n_judges.min() < answers.n_judges.max():
         said.append("labels of answers that not every judge scored are not used")
     return tuple(said)
+
+
+def _where(calibrated: Calibrated) -> tuple[str, ...]:
+    two = calibrated.slope.shape[1] == 2
+    return (" between scenarios", " within them") if two else ("",)
 
 
 def _findings(

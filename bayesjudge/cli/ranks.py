@@ -34,6 +34,7 @@ from bayesjudge.report.answers import Answer, Question, answer, result_object
 from bayesjudge.report.beside import anchored_table, beside_sentences
 from bayesjudge.report.files import Content, OutputFolder, checked_folder
 from bayesjudge.report.results_folder import (
+    BESIDE_FILES,
     INDEX_FILES,
     RESULT_FILES,
     SENSITIVITY_FILE,
@@ -71,7 +72,7 @@ class Job:
     def files(self) -> tuple[str, ...]:
         """Names of the files that an answer is written to."""
         more = (SENSITIVITY_FILE,) if self.question.sensitivity else ()
-        return (*RESULT_FILES, *more)
+        return (*RESULT_FILES, *BESIDE_FILES, *more)
 
     @property
     def quiet(self) -> bool:

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
+# Of the scale: bounds closer than this are equal but for rounding.
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
@@ -62,8 +65,9 @@ def missing_score_bounds(
     low, high = ends
     a, b = (-high, -low) if lower_is_better else (low, high)
     # Missing scores of two backbones are free of one another, so each bound is met.
-    surely_above = a[None, :] > b[:, None]
-    possibly_above = b[None, :] > a[:, None]
+    slack = _ROUNDING * (scale[1] - scale[0])
+    surely_above = a[None, :] > b[:, None] + slack
+    possibly_above = b[None, :] > a[:, None] + slack
     np.fill_diagonal(possibly_above, val=False)
     return Bounds(
         mean=observed,

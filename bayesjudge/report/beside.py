@@ -139,7 +139,7 @@ def _human(found: Beside) -> dict[str, Any] | None:
         "offsets": None,
         "refused": {},
         "n_labelled": None,
-        "slope": None,
+        "slopes": None,
         "pareto_k": None,
         "notes": [found.refused] if found.refused else [],
     }
@@ -150,7 +150,7 @@ def _human(found: Beside) -> dict[str, Any] | None:
             "offsets": anchored.offsets,
             "refused": anchored.refused,
             "n_labelled": anchored.n_labelled,
-            "slope": float(anchored.calibrated.slope.mean()),
+            "slopes": [float(slope) for slope in anchored.calibrated.slope.mean(axis=0)],
             "pareto_k": anchored.calibrated.pareto_k,
             "notes": list(anchored.notes),
         }

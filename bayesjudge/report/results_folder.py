@@ -30,13 +30,12 @@ RESULT_FILES = (
     "differences.csv",
     "variance_components.csv",
     "offsets.csv",
-    "human_anchored.csv",
-    "human_agreement.csv",
-    "missing_bounds.csv",
     "result.json",
     "report.md",
     "posterior.nc",
 )
+BESIDE_FILES = ("human_anchored.csv", "human_agreement.csv", "missing_bounds.csv")
+"""Written where there are human labels, or failed scores."""
 SENSITIVITY_FILE = "sensitivity.csv"
 INDEX_FILES = ("index.csv", "result.json")
 
