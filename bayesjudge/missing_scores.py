@@ -52,7 +52,9 @@ class MissingBounds:
     def notes(self) -> tuple[str, ...]:
         """What the bounds rest on."""
         low, high = self.scale
-        where = "the scale given" if self.from_scale else "the range of scores observed (no --scale)"
+        where = (
+            "the scale given" if self.from_scale else "the range of scores observed (no --scale)"
+        )
         said = [
             f"{self.n_failed:,} rows without a score could each have been anything from {low:g} to "
             f"{high:g}, {where}; bounds are of the data's means over the panel, "

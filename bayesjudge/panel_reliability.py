@@ -167,7 +167,8 @@ def krippendorff_alpha(scores: Scores, level: str | None = None) -> float:
     n_judges = scores.facet("judge").n_levels
     if n_judges * len(scores) > MOST_CELLS:
         raise DataError(
-            f"Krippendorff's alpha is not worked out of {n_judges:,} judges of {len(scores):,} scores"
+            f"Krippendorff's alpha is not worked out of {len(scores):,} scores by "
+            f"{n_judges:,} judges"
         )
     matrix = judge_matrix(scores)[0]
     values = np.unique(matrix[~np.isnan(matrix)])

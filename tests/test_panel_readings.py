@@ -13,7 +13,6 @@ from bayesjudge.scores.table import Facet, Scores
 from tests.calibration import new_judge
 from tests.calibration.new_judge import QUICK, table
 
-
 # With these scales known, two readings differ in what is averaged and nothing else; a flat
 # backbone scale takes away what judges' interactions would add to the prior of means.
 MATCHED = (
@@ -27,8 +26,7 @@ MATCHED = (
 
 @pytest.fixture(scope="module")
 def random_fit():
-    fits = bj.fit(table(role="random"), "crossed_common", priors=MATCHED, draws=2000, **QUICK)
-    return fits
+    return bj.fit(table(role="random"), "crossed_common", priors=MATCHED, draws=2000, **QUICK)
 
 
 def test_both_readings_of_one_fit_agree_with_separate_fits(random_fit):

@@ -100,9 +100,9 @@ def answers_of(fit: Fit) -> Answers:
 
 def _human_of(scores: Scores, key: Ints, n: int) -> tuple[Floats, int]:
     """Return each answer's mean human score, and how many answers hold different ones."""
-    assert scores.human_score is not None
-    known = ~np.isnan(scores.human_score)
-    value, at = scores.human_score[known], key[known]
+    given = np.full(len(scores), np.nan) if scores.human_score is None else scores.human_score
+    known = ~np.isnan(given)
+    value, at = given[known], key[known]
     count = np.bincount(at, minlength=n)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.bincount(at, value, n) / count

@@ -18,6 +18,7 @@ are integrated out in closed form; scales are drawn by importance.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,9 +153,7 @@ def calibrate_to_labels(labels: Labels, n_draws: int, rng: np.random.Generator) 
     return Calibrated(
         offset=labels.location + coefficients[:, 0],
         slope=labels.slope + coefficients[:, 1 : 1 + n_slopes],
-        blocks=tuple(
-            coefficients[:, a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)
-        ),
+        blocks=tuple(coefficients[:, a:b] for a, b in pairwise(edges)),
         scales=dict(zip(model.names, model.scales(theta[kept]).T[: len(model.names)], strict=True)),
         pareto_k=k,
         ess=kish_ess(log_weight),
@@ -196,7 +195,9 @@ class _Marginal:
         np.add.at(by_size, (at_scenario, kind), totals)
         counts = np.zeros((scenario.size, self.sizes.size))
         np.add.at(counts, (at_scenario, kind), 1.0)
-        self.of_size = np.array([totals[kind == i].T @ totals[kind == i] for i in range(kind.max() + 1)])
+        self.of_size = np.array(
+            [totals[kind == i].T @ totals[kind == i] for i in range(kind.max() + 1)]
+        )
         self.n_of_size = np.bincount(kind)
         self.make_up, which = np.unique(counts, axis=0, return_inverse=True)
         which = which.reshape(-1)
@@ -210,9 +211,11 @@ class _Marginal:
         self.N, self.unit = N, labels.unit
         self.has_u = scenario.size < N
         self.has_v = bool(self.sizes[-1] > 1) and group.size > scenario.size
-        self.names = ("residual", *(("scenario",) if self.has_u else ()), *(
-            ("backbone:scenario",) if self.has_v else ()
-        ))
+        self.names = (
+            "residual",
+            *(("scenario",) if self.has_u else ()),
+            *(("backbone:scenario",) if self.has_v else ()),
+        )
         self.widths = np.array([1.0] * len(self.names) + [block.width for block in blocks])
         self.lengths = [block.n for block in blocks]
         self.slope_sds = [abs(labels.slope)] * n_slopes
@@ -272,7 +275,9 @@ class _Marginal:
         gram = self.cross / s2[:, None, None] - np.einsum("nm,mij->nij", shrink, self.of_size)
         q = (weight * self.sizes) @ self.make_up.T
         lost = u2[:, None] / (1 + u2[:, None] * q)
-        gram = gram - np.einsum("nc,nm,nk,cmkij->nij", lost, weight, weight, self.pairs, optimize=True)
+        gram = gram - np.einsum(
+            "nc,nm,nk,cmkij->nij", lost, weight, weight, self.pairs, optimize=True
+        )
         log_det = self.N * np.log(s2) + np.log(within / s2[:, None]) @ self.n_of_size
         log_det = log_det + np.log1p(u2[:, None] * q) @ self.n_of_make_up
         prior = [np.full_like(s2, sd**2) for sd in (2 * self.unit, *self.slope_sds)]

@@ -94,7 +94,9 @@ class Anchored:
         return int(self.answers.labelled.sum())
 
 
-def human_anchored(fit: Fit, *, ci_prob: float = CI_PROB, random_seed: int | None = None) -> Anchored:
+def human_anchored(
+    fit: Fit, *, ci_prob: float = CI_PROB, random_seed: int | None = None
+) -> Anchored:
     """Anchor the backbones' means to human scores of some answers.
 
     The human is a fixed reference outside the panel, with an offset of its own for each
@@ -293,7 +295,9 @@ def _powered(names: tuple[str, ...], answers: Answers, ci_prob: float) -> pd.Dat
         row: dict[str, Any] = {"backbone": name, "n_labelled": labelled, "n_others": rest.size}
         if labelled >= 2:
             found = powered_mean(y, f, rest, ci_prob)
-            row |= {k: getattr(found, k) for k in ("estimate", "se", "ci_lower", "ci_upper", "power")}
+            row |= {
+                k: getattr(found, k) for k in ("estimate", "se", "ci_lower", "ci_upper", "power")
+            }
         rows.append(row)
     columns = ("estimate", "se", "ci_lower", "ci_upper", "power")
     return pd.DataFrame(

@@ -94,9 +94,7 @@ def group_agreement(
     return GroupAgreement(estimate, low, high, counts, n_scenarios)
 
 
-def _sums(
-    score: Floats, human: Floats, scenario: Ints, backbone: Ints, block: Ints
-) -> Floats:
+def _sums(score: Floats, human: Floats, scenario: Ints, backbone: Ints, block: Ints) -> Floats:
     """Return each scenario's sums: n, equal, moments about the mean, pairs won, pairs."""
     x, y = score - score.mean(), human - human.mean()
     unit, at = np.unique(scenario, return_inverse=True)
@@ -139,9 +137,7 @@ def _measures(sums: Floats) -> Floats:
         sx, sy = xx - x * x / n, yy - y * y / n
         flat = (sx <= _SAME * np.maximum(xx, 1e-300)) | (sy <= _SAME * np.maximum(yy, 1e-300))
         correlation = np.where(flat, np.nan, (xy - x * y / n) / np.sqrt(np.abs(sx * sy)))
-        return np.array(
-            [equal / n, difference / n, np.clip(correlation, -1, 1), won / pairs]
-        ).T
+        return np.array([equal / n, difference / n, np.clip(correlation, -1, 1), won / pairs]).T
 
 
 def _resampled(sums: Floats, n_resamples: int, rng: np.random.Generator) -> Floats:

@@ -32,7 +32,14 @@ MEANS = 7.0 + np.array([0.0, 0.2, 0.4, 0.6])
 JUDGES = np.array([-0.3, -0.1, 0.1, 0.3])
 N_SCENARIOS = 100
 HUMAN, HUMAN_BY_BACKBONE = -0.8, 0.25
-SD = {"scenario": 0.6, "answer": 0.4, "shared": 0.3, "judge": 0.7, "human": 0.5, "human:scenario": 0.3}
+SD = {
+    "scenario": 0.6,
+    "answer": 0.4,
+    "shared": 0.3,
+    "judge": 0.7,
+    "human": 0.5,
+    "human:scenario": 0.3,
+}
 UNIT, LOCATION, CI_PROB, DRAWS = 1.0, 7.0, 0.95, 250
 WAYS = ("anchored", "powered", "panel")
 
@@ -60,9 +67,7 @@ def simulated(rng: np.random.Generator) -> tuple[Scores, NDArray[np.float64], ND
     return Scores(score.ravel(), facets), human, truth
 
 
-def with_labels(
-    scores: Scores, human: NDArray[np.float64], scenarios: NDArray[np.int64]
-) -> Scores:
+def with_labels(scores: Scores, human: NDArray[np.float64], scenarios: NDArray[np.int64]) -> Scores:
     """Return the table with the human scores of some scenarios."""
     kept = np.isin(scores.codes("scenario"), scenarios)
     value = human[scores.codes("backbone"), scores.codes("scenario")]
@@ -77,7 +82,9 @@ def run_table(seed: int) -> list[dict[str, Any]]:
     at = seed % MEANS.size
     name = f"backbone{at:03d}"
     # What is labelled does not change the fit of the panel's scores.
-    fit = bj.fit(scores, "crossed_common", unit=UNIT, location=LOCATION, draws=DRAWS, random_seed=seed)
+    fit = bj.fit(
+        scores, "crossed_common", unit=UNIT, location=LOCATION, draws=DRAWS, random_seed=seed
+    )
     out = []
     for share in SHARES:
         labelled = with_labels(scores, human, order[: round(share * N_SCENARIOS)])

@@ -27,9 +27,7 @@ QUICK: dict[str, Any] = {"unit": 1.0, "location": 7.0}
 CI_PROB = 0.95
 
 
-def panel(
-    seed: int, B: int, K: int, n: int, role: str
-) -> tuple[Scores, NDArray[np.float64]]:
+def panel(seed: int, B: int, K: int, n: int, role: str) -> tuple[Scores, NDArray[np.float64]]:
     """Return K judges' scores, and the means (B,) under one judge more."""
     rng = np.random.default_rng([seed, 5])
     judge = 0.5 * rng.standard_normal(K + 1)
