@@ -102,13 +102,14 @@ def test_a_term_with_another_panel_facet_is_refused():
         panel_or_new(fit)
 
 
-def test_a_link_is_refused(random_fit):
+def test_a_link_is_refused():
     rng = np.random.default_rng(0)
+    random_fit = bj.fit(table(n=8, role="random"), "crossed_common", draws=50, unit=1, location=0)
     verdicts = Scores(rng.integers(0, 2, len(random_fit.scores)) * 1.0, random_fit.scores.facets)
     fit = Fit(bj.read_model("verdict"), verdicts, random_fit.posterior)
-    with pytest.raises(bj.ModelError, match="link"):
+    with pytest.raises(bj.ModelError, match="behind its link"):
         panel_means(fit)
-    with pytest.raises(bj.ModelError, match="link"):
+    with pytest.raises(bj.ModelError, match="behind its link"):
         new_level_means(fit)
 
 
