@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.planning.rotating import rotation, spread
+from bayesjudge.planning.whole import check_whole, is_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,6 +23,9 @@ type Ints = NDArray[np.int64]
 COLUMNS = ("scenario", "generation", "backbone", "judge", "score")
 
 _NOBODY = -1
+# Turns of one round by unequal shares, and calls of a table.
+_MOST_TURNS = 10_000
+_MOST_CALLS = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +63,7 @@ def assign(
     per_generation: int = 1,
     shares: Mapping[str, int] | None = None,
     no_self: bool = False,
-    self_judges: Mapping[str, str] | None = None,
+    own: Mapping[str, str] | None = None,
     random_seed: int = 0,
     existing: pd.DataFrame | None = None,
 ) -> Assignment:
@@ -81,8 +86,8 @@ def assign(
         Whole numbers by judge, as 3 and 1; needs ``per_generation`` 1.
     no_self : bool
         No judge scores the backbone of the same name: another takes its turn.
-    self_judges : mapping of str to str, optional
-        Backbone to the judge that is its own, where names differ; implies ``no_self``.
+    own : mapping of str to str, optional
+        Judge to the backbone that is its own, where names differ; implies ``no_self``.
     random_seed : int
     existing : DataFrame, optional
         Table of an earlier assignment with the same backbones, judges, settings and seed.
@@ -101,17 +106,19 @@ def assign(
     """
     _check_labels(scenarios=scenarios, backbones=backbones, judges=judges)
     n_judges = len(judges)
-    if generations < 1 or random_seed < 0:
-        raise UsageError(
-            f"{generations} generations and seed {random_seed}",
-            remedy="Generations are at least 1, a seed at least 0",
-        )
-    if not 1 <= per_generation <= n_judges:
+    check_whole(generations, "the number of generations")
+    check_whole(random_seed, "the seed", 0)
+    if not is_whole(per_generation) or per_generation > n_judges:
         raise UsageError(
             f"{per_generation} judges a generation of {n_judges} judges",
             remedy=f"It is 1 to {n_judges}",
         )
-    own = _own_judges(backbones, judges, no_self, self_judges)
+    n_calls = len(scenarios) * generations * len(backbones) * per_generation
+    if n_calls > _MOST_CALLS:
+        raise UsageError(
+            f"{n_calls:,} calls are too many", remedy=f"Ask for {_MOST_CALLS:,} at most"
+        )
+    avoided = _own_judges(backbones, judges, no_self, own)
     # Judges first and by themselves: their order must not depend on the scenarios.
     order = np.random.default_rng(random_seed).permutation(n_judges)
     seats = _seats(judges, shares, per_generation)
@@ -122,7 +129,7 @@ def assign(
         raise UsageError("a scenario to be added is there already", ", ".join(sorted(twice)[:3]))
     shuffled = np.random.default_rng([random_seed, len(old)]).permutation(len(scenarios))
     names = [*old, *(scenarios[i] for i in shuffled)]
-    judge = assign_codes(len(names), generations, per_generation, place[seats], n_judges, own)
+    judge = assign_codes(len(names), generations, per_generation, place[seats], n_judges, avoided)
     labels = (names, backbones, judges)
     if existing is not None:
         _check_same(existing, _rows(judge[: len(old)], labels, 0))
@@ -133,7 +140,7 @@ def assign(
         counts=_labelled(counts, backbones, judges),
         connected=_is_connected(counts),
         self_cells=tuple(
-            (backbones[b], judges[j]) for b, j in enumerate(own.tolist()) if j != _NOBODY
+            (backbones[b], judges[j]) for b, j in enumerate(avoided.tolist()) if j != _NOBODY
         ),
         notes=tuple(
             _notes(
@@ -154,7 +161,7 @@ def assign_codes(
     per_generation: int,
     seats: Ints,
     n_judges: int,
-    own: Ints,
+    avoided: Ints,
 ) -> Ints:
     """Return the judges of each call.
 
@@ -164,7 +171,7 @@ def assign_codes(
     seats : (P,) int array
         Judges of one round of turns: each once, or by their shares.
     n_judges : int
-    own : (B,) int array
+    avoided : (B,) int array
         The judge who does not score a backbone; -1 for none.
 
     Returns
@@ -174,14 +181,14 @@ def assign_codes(
     """
     turns = seats[rotation(n_scenarios, generations, per_generation, len(seats))]
     turns = turns.reshape(-1, per_generation)
-    judge = np.repeat(turns[:, None, :], len(own), axis=1)
+    judge = np.repeat(turns[:, None, :], len(avoided), axis=1)
     weight = np.bincount(seats, minlength=n_judges)
-    for b, self_judge in enumerate(own.tolist()):
+    for b, self_judge in enumerate(avoided.tolist()):
         if self_judge == _NOBODY:
             continue
         slot, at = np.nonzero(turns == self_judge)
         judge[slot, b, at] = _stand_ins(turns[slot], self_judge, weight)
-    return judge.reshape(n_scenarios, generations, len(own), per_generation)
+    return judge.reshape(n_scenarios, generations, len(avoided), per_generation)
 
 
 def _stand_ins(turns: Ints, self_judge: int, weight: Ints) -> Ints:
@@ -213,31 +220,46 @@ def _seats(judges: Sequence[str], shares: Mapping[str, int] | None, per_generati
             f"shares are for {', '.join(shares)}, judges are {', '.join(judges)}",
             remedy="Give one share for each judge",
         )
-    counts = np.array([shares[name] for name in judges])
-    if counts.dtype.kind != "i" or counts.min() < 1:
+    if not all(is_whole(share) for share in shares.values()):
         raise UsageError("a share must be a whole number of at least 1", "shares")
     if per_generation != 1:
         raise UsageError("unequal shares need one judge a generation", "shares")
-    return spread(counts // gcd(*counts.tolist()))
+    common = gcd(*shares.values())
+    counts = [shares[name] // common for name in judges]
+    if sum(counts) > _MOST_TURNS:
+        raise UsageError(
+            f"shares of {', '.join(str(count) for count in counts)} make too long a round",
+            "shares",
+            f"Their sum is {_MOST_TURNS:,} at most: give smaller numbers",
+        )
+    return spread(np.array(counts))
 
 
 def _own_judges(
     backbones: Sequence[str],
     judges: Sequence[str],
     no_self: bool,
-    self_judges: Mapping[str, str] | None,
+    own: Mapping[str, str] | None,
 ) -> Ints:
-    own = np.full(len(backbones), _NOBODY)
-    pairs = {b: b for b in backbones if b in judges} if no_self or self_judges else {}
-    pairs |= dict(self_judges or {})
-    for backbone, judge in pairs.items():
+    """Return the judge code that each backbone is to be spared, (B,), or nobody."""
+    avoided = np.full(len(backbones), _NOBODY)
+    pairs = {b: b for b in backbones if b in judges} if no_self or own else {}
+    pairs |= dict(own or {})
+    for judge, backbone in pairs.items():
         if backbone not in backbones or judge not in judges:
             raise UsageError(
-                f"{backbone!r} with the judge {judge!r}: one of them is not there",
-                "self_judges",
-                "Name a backbone and its own judge",
+                f"the judge {judge!r} with {backbone!r}: one of them is not there",
+                "own",
+                "Name a judge and the backbone that is its own",
             )
-        own[list(backbones).index(backbone)] = list(judges).index(judge)
+        at = list(backbones).index(backbone)
+        if avoided[at] != _NOBODY:
+            raise UsageError(
+                f"two judges are called {backbone!r}'s own",
+                "own",
+                "One judge can be kept from a backbone; leave the other out of the panel",
+            )
+        avoided[at] = list(judges).index(judge)
     if pairs and len(judges) == 1:
         raise UsageError("a backbone would be left without a judge", remedy="Add a judge")
     if no_self and not pairs:
@@ -246,7 +268,7 @@ def _own_judges(
             "no_self",
             "Say which judge is which backbone's own",
         )
-    return own
+    return avoided
 
 
 def _rows(
@@ -325,15 +347,16 @@ def _notes(
     ]
     if equal:
         wide = int((counts.max(axis=1) - used).max())
-        said.append(f"calls of two judges for a backbone differ by {wide} at most")
+        said.append(f"judges who score a backbone differ by {wide} calls for it at most")
     return said
 
 
 def _check_labels(**labels: Sequence[str]) -> None:
     for what, names in labels.items():
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise UsageError(f"the {what} are {names!r}", what, f"Give a list of the {what}")
         if not names:
             raise UsageError(f"there are no {what}", remedy=f"Name the {what}")
         if len(set(names)) < len(names):
-            seen: set[str] = set()
-            twice = next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+            twice = next(name for name, count in Counter(names).items() if count > 1)
             raise UsageError(f"{twice!r} is named twice", what, "Name each once")

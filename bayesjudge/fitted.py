@@ -27,7 +27,7 @@ from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.problems import Problem
 from bayesjudge.sensitivity import FACTORS, check_factors, sensitivity_table
 from bayesjudge.spec import scale_priors
-from bayesjudge.stored import arrays_of, not_kept, not_stored
+from bayesjudge.stored import not_kept, not_stored
 from bayesjudge.storing import read_tree, scores_from_dataset, write_tree
 from bayesjudge.summaries import labelled_square, mean_square, summarize
 from bayesjudge.text import visible
@@ -418,13 +418,11 @@ class Fit(Predictions):
 
     @cached_property
     def _interactions(self) -> dict[str, Floats]:
-        arrays = arrays_of(self._draws)
-        return not_stored(self.resolved, arrays, self.metadata, generations=False)
+        return not_stored(self.resolved, self._draws, self.metadata, generations=False)
 
     @cached_property
     def _generations(self) -> dict[str, Floats]:
-        arrays = arrays_of(self._draws)
-        return not_stored(self.resolved, arrays, self.metadata, generations=True)
+        return not_stored(self.resolved, self._draws, self.metadata, generations=True)
 
     def _variance(self, term: ResolvedTerm) -> Floats:
         panel = f"{term.variable}_sd_panel"

@@ -20,6 +20,7 @@ from bayesjudge.panel_tables import (
     self_preference_frame,
     strategies_frame,
 )
+from bayesjudge.planning.whole import check_whole, is_whole
 from bayesjudge.ranking import check_probability
 from bayesjudge.scores.table import Scores
 
@@ -145,6 +146,9 @@ def panel_analysis(
             remedy="Read the table first: bayesjudge.read_scores(table)",
         )
     check_probability(ci_prob, "ci_prob")
+    check_whole(random_seed, "the seed", 0)
+    if panel_size is not None:
+        check_whole(panel_size, "the size of the panel")
     table = complete_scores(scores)
     _, n, m, k = table.values.shape
     if k == 1:
@@ -157,7 +161,7 @@ def panel_analysis(
     asked = PanelQuestion(
         panel_size=checked_panel_size(panel_size, k),
         ci_prob=ci_prob,
-        designs=((n, m, k), *designs),
+        designs=((n, m, k), *_checked_designs(designs)),
         budgets=_checked_budgets(budgets, m, checked_panel_size(panel_size, k)),
         subsamples=_checked_subsamples(subsamples, budgets, k, panel_size),
         random_seed=random_seed,
@@ -182,17 +186,32 @@ def panel_analysis(
     )
 
 
+def _checked_designs(designs: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    for design in designs:
+        if not (_is_row(design, 3) and all(is_whole(number) for number in design)):
+            raise UsageError(
+                f"{design!r} is no design", "designs", "Give (n, m, k), whole numbers of at least 1"
+            )
+    return [(n, m, k) for n, m, k in designs]
+
+
+def _is_row(given: object, length: int) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str) and len(given) == length
+
+
 def _checked_budgets(budgets: Sequence[int], m: int, size: int) -> tuple[int, ...]:
-    wrong = [b for b in budgets if b < 1]
+    wrong = [b for b in budgets if not is_whole(b)]
     if wrong:
-        raise UsageError(f"a budget of {wrong[0]} calls a scenario", "budgets", "At least 1")
+        raise UsageError(
+            f"a budget of {wrong[0]} calls a scenario", "budgets", "A whole number of at least 1"
+        )
     return tuple(budgets) or tuple(size * turns for turns in sorted({1, 2, 5, m}) if turns <= m)
 
 
 def _checked_subsamples(
     subsamples: int, budgets: Sequence[int], k: int, panel_size: int | None
 ) -> int:
-    if subsamples < 0 or subsamples == 1:
+    if not is_whole(subsamples, 0) or subsamples == 1:
         raise UsageError(f"{subsamples} subsamples have no variance", "subsamples", "At least 2")
     uneven = [b for b in budgets if b % k]
     if subsamples and uneven:
@@ -216,6 +235,9 @@ def _own_pairs(scores: Scores, own: Pairs | None) -> tuple[tuple[int, int], ...]
     if own is None:
         return tuple((judges.index(b), at) for at, b in enumerate(backbones) if b in judges)
     given = list(own.items()) if isinstance(own, Mapping) else list(own)
+    odd = [pair for pair in given if not _is_row(pair, 2)]
+    if odd:
+        raise UsageError(f"{odd[0]!r} is no pair", "own", "Give a judge and the backbone it is")
     for judge, backbone in given:
         for label, levels, what in ((judge, judges, "judge"), (backbone, backbones, "backbone")):
             if label not in levels:

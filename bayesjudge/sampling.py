@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from bayesjudge.engines import Settings, load_engine
@@ -37,6 +37,12 @@ def sampled_tree(
         JSON string in the attribute ``bayesjudge``.
     """
     drawn = load_engine(engine)(resolved, settings)
+    if settings.platform != "cpu" and engine != "numpyro":
+        note = (
+            f"the {engine} engine computes on the CPU: platform {settings.platform!r} "
+            "changes nothing"
+        )
+        drawn = replace(drawn, notes=(*drawn.notes, note))
     tree = posterior_tree(resolved, drawn)
     scores_to_dataset(tree, resolved.spec, scores)
     tree.attrs["bayesjudge"] = json.dumps(
@@ -49,6 +55,7 @@ def sampled_tree(
             "location": resolved.location,
             "seconds": drawn.seconds,
             "pass_seconds": drawn.pass_seconds,
+            "notes": list(drawn.notes),
         }
     )
     return tree

@@ -60,15 +60,15 @@ def thinned(n_chains: int, n_draws: int, wanted: int | None) -> Ints:
 
 
 def not_stored(
-    resolved: Resolved, arrays: dict[str, Floats], made: dict[str, Any], generations: bool
+    resolved: Resolved, posterior: xr.Dataset, made: dict[str, Any], generations: bool
 ) -> dict[str, Floats]:
     """Draw the effects that a posterior does not hold, (chain, draw, *shape) by variable.
 
     Parameters
     ----------
     resolved : Resolved
-    arrays : dict of (chain, draw, ...) arrays
-        As :func:`arrays_of` gives them; any part of the draws will do.
+    posterior : Dataset
+        Any part of the draws will do.
     made : dict
         Metadata of the fit: how it was sampled, and with which seed.
     generations : bool
@@ -79,17 +79,21 @@ def not_stored(
     dict
         Empty where effects were sampled: none can be drawn then.
     """
-    if made["method"].startswith("nuts"):
+    if made["method"] == "nuts":
         return {}
     from bayesjudge.engines.integrating import other_effects
+    from bayesjudge.engines.streams import Streams
 
+    arrays = arrays_of(posterior)
     kept = {
         t.variable: arrays[f"{t.variable}_effect"]
         for t in resolved.terms
         if f"{t.variable}_effect" in arrays
     }
-    seed = made["settings"]["random_seed"]
-    return other_effects(resolved, arrays, arrays["intercept"], kept, seed, generations)
+    chains, draws = (posterior.coords[dim].to_numpy() for dim in ("chain", "draw"))
+    rows = chains[:, None] * made["settings"]["draws"] + draws
+    streams = Streams(made["settings"]["random_seed"], rows.ravel())
+    return other_effects(resolved, arrays, arrays["intercept"], kept, streams, generations)
 
 
 def parameters_of(resolved: Resolved, posterior: xr.Dataset, made: dict[str, Any]) -> Parameters:
@@ -104,7 +108,7 @@ def parameters_of(resolved: Resolved, posterior: xr.Dataset, made: dict[str, Any
     missing = [t for t in resolved.terms if f"{t.variable}_effect" not in arrays]
     others: dict[str, Floats] = {}
     if missing:
-        others = not_stored(resolved, arrays, made, generations=True)
+        others = not_stored(resolved, posterior, made, generations=True)
         lost = [t for t in missing if t.variable not in others]
         if lost:
             raise not_kept(lost[0])
@@ -134,6 +138,7 @@ def parameters_of(resolved: Resolved, posterior: xr.Dataset, made: dict[str, Any
 def not_kept(term: ResolvedTerm) -> ModelError:
     """Return the error of effects that were sampled and not kept."""
     return ModelError(
-        f"the effects of {term.name} were not kept",
-        remedy="Fit with nested_effects=True, or rank with --log-likelihood",
+        f"the effects of {term.name} were sampled and not kept",
+        remedy="Fit again with nested_effects=True, which stores all of them, or rank with "
+        "--log-likelihood",
     )

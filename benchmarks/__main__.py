@@ -159,10 +159,12 @@ def _measure_workload(plan: Plan, which: Workload, folder: Path, imports: Ran) -
     if built.failure:
         raise SystemExit(f"{which.name}: the table cannot be built: {built.failure}")
     ours, lme4 = _whole_processes(plan, which, table, imports)
-    inside = _json_of(plan.child("ours", "fit", which.name, table, plan.repeats))
+    inside = {}
+    if not which.is_sampled:
+        inside = _json_of(plan.child("ours", "fit", which.name, table, plan.repeats))
     if "skipped" in inside:
         say(f"  our fit in process: {inside['skipped']}")
-    rows = inside.pop("rows", None)
+    rows = inside.pop("rows", ours.pop("rows", None))
     ours = {**ours, **inside}
     if "table_mb" in ours:
         ours["limit_mb"] = LIMIT_OF_TABLE * ours["table_mb"] + LIMIT_MB
@@ -188,6 +190,8 @@ def _whole_processes(
     rank = [program, "rank", str(table), *which.rank_options()]
     rank += ["--json", "--quiet", "--allow-unconverged"]
     reason = "" if "lme4" in plan.peers else "not asked for"
+    if not reason and not which.formula:
+        reason = "lme4 has no such model"
     if not reason and plan.rscript is None:
         reason = "Rscript with lme4 is not here"
         say(f"  lme4 skipped: {reason}")
@@ -213,6 +217,8 @@ def _whole_processes(
         say(f"  bayesjudge rank: {found['whole_median_s']:.2f} s")
         found["imports_mb"] = imports.peak_mb
         found["above_imports_mb"] = found["peak_mb"] - imports.peak_mb
+        if which.is_sampled:
+            found |= _sampled(ours[-1], found["whole_median_s"])
     if reason:
         return found, {"skipped": reason}
     lme4 = {
@@ -224,6 +230,24 @@ def _whole_processes(
     }
     say(f"  lme4: {lme4['whole_median_s']:.2f} s whole, {lme4['fit_median_s']:.2f} s the fit")
     return found, lme4
+
+
+def _sampled(ran: Ran, seconds: float) -> dict[str, Any]:
+    """Read what ``rank --json`` says of its chains; start-up and compiling count as time."""
+    said = json.loads(ran.out)
+    checks, meta = said["diagnostics"], said["meta"]
+    return {
+        "rows": meta["n_scores"],
+        "method": meta["method"],
+        "draws": meta["chains"] * meta["draws"],
+        "ess_min": checks["ess_bulk_min"],
+        "ess_tail_min": checks["ess_tail_min"],
+        "r_hat_max": checks["r_hat_max"],
+        "divergences": checks["divergences"],
+        "converged": checks["converged"],
+        "worst": checks["worst"],
+        "ess_per_s": checks["ess_bulk_min"] / seconds,
+    }
 
 
 def _whole(runs: list[Ran]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,9 @@ import pandas as pd
 
 from bayesjudge.examples import demo_table
 from bayesjudge.resolution import resolve
-from bayesjudge.scores import read_scores
 from bayesjudge.simulation import simulate_scores
-from bayesjudge.spec import read_model
+from bayesjudge.spec import Prior, read_model
+from benchmarks.ours import read as read_table
 from benchmarks.workloads import Workload, workload
 
 SEED = 20240607
@@ -28,6 +29,9 @@ def build(which: Workload, quick: bool = False) -> pd.DataFrame:
         return mt_bench_table(sizes)
     if which.name == "W2":
         return without(mt_bench_table(sizes), MISSING)
+    if which.name == "W7":
+        table = mt_bench_table(sizes)
+        return table.assign(score=table["score"].round().clip(1, 10).astype(int))
     if which.name == "W4":
         return with_items_in_splits(crossed_table(which, _joined_items(sizes)), sizes)
     if which.name == "W5":
@@ -57,8 +61,15 @@ def crossed_table(which: Workload, sizes: Mapping[str, int]) -> pd.DataFrame:
         for name, column in zip(sizes, codes, strict=True)
     }
     table = pd.DataFrame(columns).assign(score=0.0)
-    scores = read_scores(table, facets=which.facets, random=which.random)
-    resolved = resolve(read_model(which.model), scores, 1.0, 5.0)
+    scores = read_table(which, table)
+    spec = read_model(which.model)
+    if which.is_sampled:
+        # The latent scale has a unit and a location of its own.
+        fixed = Prior("normal", (1e-9,))
+        resolved = resolve(replace(spec, name="fixed", intercept=fixed), scores)
+        resolved = replace(resolved, location=which.intercept or 0.0)
+    else:
+        resolved = resolve(spec, scores, 1.0, 5.0)
     score, _ = simulate_scores(resolved, np.random.default_rng(SEED), sd=which.sd)
     return table.assign(score=score)
 

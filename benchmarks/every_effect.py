@@ -23,6 +23,7 @@ from bayesjudge.engines.posterior import posterior_tree
 from bayesjudge.resolution import Resolved, ResolvedTerm, resolve
 from bayesjudge.spec import Prior, Scale, read_model
 from benchmarks.ours import read
+from benchmarks.plain import sample_plain
 from benchmarks.workloads import workload
 
 type Array = Any
@@ -150,7 +151,9 @@ def measure(name: str, path: str, parameterization: str, settings: Settings) -> 
     clock = CompileClock()
     started = time.perf_counter()
     with jax.enable_x64(True):
-        if parameterization == "centred":
+        if which.is_sampled:
+            draws = sample_plain(resolved, settings, parameterization == "centred")
+        elif parameterization == "centred":
             draws = sample_centred(resolved, settings)
         else:
             draws = load_engine("numpyro")(resolved, settings)

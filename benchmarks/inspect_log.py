@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import subprocess
@@ -148,6 +149,8 @@ def main() -> None:
         "seconds_cpu": round(cpu.ru_utime + cpu.ru_stime, 2),
         "seconds_with_start": round(wall, 2),
         "peak_bytes": found["peak"],
+        "cpus": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 1),
         "within_limits": found["seconds"] < LIMIT_SECONDS and found["peak"] < LIMIT_BYTES,
     }
     RESULTS.joinpath("inspect_log.json").write_text(json.dumps(result, indent=2) + "\n")
@@ -158,7 +161,8 @@ def main() -> None:
         f"zstd, read into {found['rows']:,} rows in {result['seconds']} s "
         f"({result['seconds_cpu']} s of processor time), peak memory "
         f"{found['peak'] / 1e6:,.0f} MB. Asked for: under {LIMIT_SECONDS:.0f} s and "
-        f"{LIMIT_BYTES / 1e6:,.0f} MB. The sum of the scores read is that of the scores written.",
+        f"{LIMIT_BYTES / 1e6:,.0f} MB. The sum of the scores read is that of the scores written. "
+        f"Load on the {result['cpus']} processors: {result['load_average']}.",
         "",
     ]
     RESULTS.joinpath("inspect_log.md").write_text("\n".join(lines))

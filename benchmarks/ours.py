@@ -32,11 +32,18 @@ def import_only() -> None:
         importlib.import_module(name)
 
 
-def read(which: Workload, path: str) -> Any:
-    """Return the workload's scores."""
+def read(which: Workload, source: Any) -> Any:
+    """Return the workload's scores, from a path or a frame."""
     from bayesjudge.scores import read_scores
 
-    return read_scores(path, facets=which.facets, random=which.random)
+    return read_scores(
+        source,
+        facets=which.facets,
+        random=which.random,
+        ignore=which.ignored,
+        scale=which.scale,
+        replicates=which.replicates,
+    )
 
 
 def table_mb(scores: Any) -> float:

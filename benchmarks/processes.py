@@ -8,6 +8,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 _THREAD_VARIABLES = (
@@ -57,17 +59,10 @@ class Ran:
 def run(command: list[str], threads: int, timeout: float) -> Ran:
     """Run one child to its end, or end it at the time limit."""
     environment = dict(os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(threads)))
-
-    def confine() -> None:
-        # XLA heeds no variable: it counts the CPUs that the process may use.
-        if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         started = time.perf_counter()
-        child = subprocess.Popen(
-            command, stdout=out, stderr=err, env=environment, preexec_fn=confine
-        )
+        with _confined(threads):
+            child = subprocess.Popen(command, stdout=out, stderr=err, env=environment)
         late = threading.Event()
 
         def end() -> None:
@@ -91,3 +86,17 @@ def run(command: list[str], threads: int, timeout: float) -> Ran:
             err.read().decode(errors="replace"),
             late.is_set(),
         )
+
+
+@contextmanager
+def _confined(threads: int) -> Iterator[None]:
+    """Let children started meanwhile use so many CPUs: XLA heeds no variable, but counts them."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(allowed)[:threads])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)

@@ -24,7 +24,9 @@ def markdown(run: Object) -> str:
         f"Whole processes: median of {settings['repeats']}, in turn with lme4's. Effective sizes "
         "are the least over scales, panel effects and backbone means; for weighted draws also of "
         "what the weights leave. NumPyro samples every effect, in both parameterizations; the "
-        "better one counts, XLA's compile time taken off.",
+        "better one counts, XLA's compile time taken off. Of verdicts and categories (W7) NumPyro "
+        "is plain, one likelihood term a score; our ESS/s is that of the whole `rank`, compiling "
+        "included.",
         _table(_HEAD, [_workload_row(w) for w in run["workloads"]]),
     ]
     absolute = [row for w in run["workloads"] for row in _peer_rows(w)]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import bayesjudge as bj
 from bayesjudge.planning.lookahead import Knowledge, Prior, Seen, learn, next_calls
-from bayesjudge.planning.sequencing import estimand_of, prior_of
+from bayesjudge.planning.sequencing import estimand_of, prior_of, rival_blocks
 from bayesjudge.resolution import resolve
 from bayesjudge.spec import read_model
 
@@ -140,6 +140,7 @@ def follow(world: World, strategy: str, scores: Floats, top: int) -> list[Floats
             np.ones(BACKBONES * JUDGES),
             still,
             repeatable=False,
+            blocks=rival_blocks(order, np.array(pairs), JUDGES),
         )
         calls = [*calls, *zip(chosen.scenario.tolist(), chosen.kind.tolist(), strict=True)]
     return found

@@ -18,13 +18,22 @@ class Workload:
     model : str
         A shipped model's name, or the path of a TOML file.
     formula : str
-        The same terms for lme4, every one of them random.
+        The same terms for lme4, every one of them random; empty where it has no
+        such model.
     facets, random : tuple of str
         The user's panel and random facets.
     sizes, quick_sizes : dict
         Levels of each facet, at full size and scaled down.
     sd : dict
         Standard deviations that a simulated table is drawn with.
+    intercept : float or None
+        Log odds that verdicts are drawn with.
+    scale : (low, high) or None
+        What scores can be.
+    ignored : tuple of str
+        Columns that are read over.
+    replicates : bool
+        Whether a cell has several scores.
     """
 
     name: str
@@ -36,14 +45,26 @@ class Workload:
     sizes: dict[str, int] = field(default_factory=dict)
     quick_sizes: dict[str, int] = field(default_factory=dict)
     sd: dict[str, float] = field(default_factory=dict)
+    intercept: float | None = None
+    scale: tuple[float, float] | None = None
+    ignored: tuple[str, ...] = ()
+    replicates: bool = False
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether its scores are verdicts or categories: every effect is sampled."""
+        return self.scale is not None
 
     def rank_options(self) -> list[str]:
         """Return what ``bayesjudge rank`` is told beside the table's name."""
         options = ["--model", self.model]
-        for option, names in (("--facet", self.facets), ("--random", self.random)):
+        named = (("--facet", self.facets), ("--random", self.random), ("--ignore", self.ignored))
+        for option, names in named:
             for name in names:
                 options += [option, name]
-        return options
+        if self.scale is not None:
+            options += ["--scale", *(f"{end:g}" for end in self.scale)]
+        return [*options, "--replicates"] if self.replicates else options
 
 
 def _formula(*terms: str) -> str:
@@ -148,6 +169,37 @@ WORKLOADS = (
         # Students, and how often a lecturer must occur: all and once at full size.
         sizes={"scenario": 2972, "rows_of_lecturer": 1},
         quick_sizes={"scenario": 80, "rows_of_lecturer": 5},
+    ),
+    Workload(
+        "W7",
+        "W1 rounded to whole scores 1-10, cumulative model",
+        "ordinal",
+        "",
+        sizes=_MT_BENCH_SIZES,
+        quick_sizes={"scenario": 6, "generation": 2},
+        scale=(1, 10),
+    ),
+    Workload(
+        "verdicts",
+        "8 languages x 6 backbones x 365 requirements x 3 replicates, Bernoulli",
+        "verdict",
+        "",
+        sizes={"language": 8, "backbone": 6, "scenario": 365, "replicate": 3},
+        quick_sizes={"language": 2, "backbone": 3, "scenario": 6, "replicate": 2},
+        # As fitted to devai_multilingual's 52,560 verdicts, whose shape this is.
+        sd={
+            "backbone": 0.6,
+            "language": 0.3,
+            "backbone:language": 0.3,
+            "scenario": 1.5,
+            "backbone:scenario": 1.0,
+            "language:scenario": 0.3,
+            "backbone:language:scenario": 0.8,
+        },
+        intercept=-2.2,
+        scale=(0, 1),
+        ignored=("replicate",),
+        replicates=True,
     ),
 )
 

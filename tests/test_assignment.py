@@ -139,9 +139,7 @@ def test_shares_are_kept_and_extended():
 
 def test_no_judge_scores_its_own():
     judges = ["amber", "own-of-birch", "j3", "j4"]
-    found = assign(
-        names(60), BACKBONES, judges, no_self=True, self_judges={"birch": "own-of-birch"}
-    )
+    found = assign(names(60), BACKBONES, judges, no_self=True, own={"own-of-birch": "birch"})
     assert found.self_cells == (("amber", "amber"), ("birch", "own-of-birch"))
     counts = found.counts.set_index("backbone")
     assert counts.loc["amber"].tolist() == [0, 20, 20, 20]
@@ -151,6 +149,18 @@ def test_no_judge_scores_its_own():
     # Where it is nobody's own turn, all backbones share the judge.
     shared = found.table.groupby("scenario")["judge"].nunique()
     assert (shared == 1).mean() == pytest.approx(0.5)
+
+
+def test_what_is_said_of_balance_is_about_judges_who_score_the_backbone():
+    found = assign(names(60), BACKBONES, ["amber", "j2", "j3", "j4"], no_self=True)
+    assert found.counts.set_index("backbone").loc["amber", "amber"] == 0
+    assert "judges who score a backbone differ by 0 calls for it at most" in found.notes
+
+
+def test_shares_of_large_numbers_are_those_of_their_ratio():
+    large = assign(names(8), BACKBONES, ["j1", "j2"], shares={"j1": 3 * 10**30, "j2": 10**30})
+    small = assign(names(8), BACKBONES, ["j1", "j2"], shares={"j1": 3, "j2": 1})
+    assert large.table.equals(small.table)
 
 
 def test_all_judges_but_its_own():
@@ -179,14 +189,24 @@ def test_half_a_million_assignments_take_under_two_seconds():
     ("changes", "message"),
     [
         ({"generations": 0}, "generations"),
+        ({"generations": 1.5}, "generations is 1.5"),
+        ({"generations": 10**9}, "calls are too many"),
+        ({"random_seed": 1.5}, "seed is 1.5"),
+        ({"per_generation": 1.5}, "1.5 judges a generation"),
+        ({"scenarios": "abc"}, "the scenarios are 'abc'"),
+        ({"scenarios": 3}, "the scenarios are 3"),
+        ({"judges": "j1"}, "the judges are 'j1'"),
+        ({"shares": dict.fromkeys(JUDGES, 1) | {"j1": 1.0}}, "whole number"),
+        ({"shares": dict.fromkeys(JUDGES, 1) | {"j1": 10**30}}, "too long a round"),
         ({"random_seed": -1}, "seed"),
         ({"per_generation": 6}, "6 judges a generation"),
         ({"shares": {"j1": 1}}, "one share for each"),
         ({"shares": dict.fromkeys(JUDGES, 0)}, "whole number"),
         ({"shares": dict.fromkeys(JUDGES, 1), "per_generation": 2}, "one judge a generation"),
         ({"no_self": True}, "no judge bears the name"),
-        ({"self_judges": {"amber": "nobody"}}, "not there"),
-        ({"self_judges": {"amber": "j1"}, "judges": ["j1"]}, "without a judge"),
+        ({"own": {"nobody": "amber"}}, "not there"),
+        ({"own": {"j1": "amber"}, "judges": ["j1"]}, "without a judge"),
+        ({"own": {"j1": "amber", "j2": "amber"}}, "two judges"),
         ({"judges": ["j1", "j1"]}, "named twice"),
         ({"backbones": []}, "no backbones"),
     ],

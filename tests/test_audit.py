@@ -76,7 +76,7 @@ def test_a_planted_offset_is_flagged_everywhere(shifted):
 
 def test_nothing_planted_raises_no_flag():
     found = audited(table(seed=3), posterior="items")
-    assert not [f for f in found.flags if f.where != "posterior"]
+    assert not found.flags
     assert found["acceptance"]["gaps"]["gap"].min() > 0
     assert np.abs(found["acceptance"]["gaps"]["excess"]).max() < 0.15
 
@@ -148,6 +148,18 @@ def test_scores_that_are_not_normal_are_said_so():
         table(seed=1, judges=("a",)), posterior="model", only=("acceptance", "posterior")
     )
     assert not any("normal scores do not describe" in f.what for f in normal.flags)
+
+
+def test_a_model_that_does_not_fit_is_left_for_items(monkeypatch):
+    def refuse(*_, **__):
+        raise bj.ModelError("no")
+
+    monkeypatch.setattr("bayesjudge.auditing.believing.fit", refuse)
+    found = audited(table(items=20), only="posterior")
+    assert len(found["posterior"]["gaps"]) == 3
+    assert "crossed (" not in " ".join(found.sections[0].notes[:2])
+    with pytest.raises(bj.ModelError):
+        audited(table(items=20), only="posterior", posterior="model")
 
 
 def test_graded_scores_weigh_scenarios():
@@ -389,6 +401,24 @@ def test_missing_cells_are_taken_as_they_are():
     assert found["posterior"]["rates"]["rate"].between(0, 1).all()
 
 
+def test_scores_that_are_missing_in_one_language_are_said():
+    frame = table(seed=4)
+    lost = (frame["language"] == "sw") & (frame["evaluator"] == "b") & (frame.index % 3 == 0)
+    frame.loc[lost, "score"] = np.nan
+    found = audited(frame, only="means")
+    (flag,) = [f for f in found.flags if "not missing at random" in f.what]
+    assert flag.where == "judge b"
+    assert "66.7% of the items in sw" in flag.what
+
+
+def test_evaluators_taken_for_backbones_are_said():
+    frame = table(items=10).rename(columns={"evaluator": "model"})
+    found = audited(frame, only="means")
+    assert "judge=model" in found.flags[0].remedy
+    named = audited(frame, columns={"judge": "model"}, only="means")
+    assert not any("one judge's" in f.what for f in named.flags)
+
+
 def test_a_judge_without_a_language_is_answered():
     frame = table(seed=4)
     frame = frame[~((frame["evaluator"] == "b") & (frame["language"] == "ja"))]
@@ -493,7 +523,7 @@ def test_languages_of_no_known_name_have_no_resource_level():
 def test_what_cannot_be_audited_is_said():
     with pytest.raises(UsageError, match="read_languages"):
         bj.audit(table())
-    with pytest.raises(DataError, match="no column is known to be the language"):
+    with pytest.raises(DataError, match="no column of this table is known to be the language"):
         bj.read_languages(table().drop(columns="language"))
     with pytest.raises(DataError, match="one language only"):
         bj.read_languages(table()[lambda t: t["language"] == "en"])
@@ -544,3 +574,87 @@ def test_columns_beside_the_scores_are_kept_with_their_gaps():
     assert len(scores) == len(frame)
     with pytest.raises(UsageError, match="measured"):
         bj.read_scores(frame, measured="judge")
+
+
+def few(n, languages=4):
+    """Return noise: `n` scenarios in languages without any effect, by two judges."""
+    rng = np.random.default_rng([n, 5])
+    at = np.indices((n, languages, 2)).reshape(3, -1)
+    score = rng.normal(size=n)[at[0]] + rng.normal(size=at.shape[1])
+    names = ("item", "language", "evaluator")
+    return pd.DataFrame(
+        {name: [f"{name[0]}{k}" for k in codes] for name, codes in zip(names, at, strict=True)}
+    ).assign(score=score)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 19])
+def test_few_scenarios_have_rates_and_no_probabilities(n):
+    found = audited(few(n), posterior="items", only="posterior")
+    assert not found.flags
+    told = found["posterior"]
+    assert "shared" not in told
+    assert told["rates"]["rate"].between(0, 1).all()
+    unsure = ["sd", "ci_lower", "ci_upper", "p_favoured", "p_disfavoured", "p_highest", "p_lowest"]
+    assert told["rates"][unsure].isna().all(axis=None)
+    assert told["gaps"]["p_above_margin"].isna().all()
+    assert told["thresholds"]["threshold"].notna().all()
+    assert told["thresholds"][["ci_lower", "rate_upper"]].isna().all(axis=None)
+    notes = " ".join(found.sections[0].notes)
+    assert f"has {n} scenarios only" in notes
+    assert "fewer than 20" in notes
+
+
+def test_enough_scenarios_have_probabilities():
+    told = audited(few(20), posterior="items", only="posterior")["posterior"]
+    assert told["rates"].notna().all(axis=None)
+    assert told["gaps"]["p_above_margin"].notna().all()
+
+
+@pytest.mark.parametrize("posterior", ["auto", "items", "model"])
+def test_one_scenario_has_no_posterior(posterior):
+    found = audited(few(1), posterior=posterior)
+    assert "one scenario only" in found.not_computed["posterior"]
+    assert not any(flag.where == "posterior" for flag in found.flags)
+
+
+def test_a_language_of_few_scenarios_and_cells_of_one_are_few():
+    frame = few(30)
+    short = frame[(frame["language"] != "l3") | frame["item"].isin(["i0", "i1", "i2"])]
+    told = audited(short, posterior="items", only="posterior")
+    assert "has 3 scenarios only" in " ".join(told.sections[0].notes)
+    cells = audited(frame.assign(split=frame["item"]), facets="split", posterior="items",
+                    only="posterior")  # fmt: skip
+    assert "has 1 scenario only" in " ".join(cells.sections[0].notes)
+    assert not cells.flags
+
+
+def test_both_answers_of_pairs_are_not_to_be_pooled():
+    with pytest.raises(DataError, match="--column pair=answer") as error:
+        audited(paired())
+    assert "--facet" not in str(error.value)
+    found = audited(paired(), facets="answer", only="means")
+    pooled = [flag for flag in found.flags if "both answers" in flag.what]
+    assert pooled
+    assert "--column pair=answer" in pooled[0].remedy
+    yes = paired().replace({"answer": {"chosen": "yes", "rejected": "no"}})
+    with pytest.raises(DataError, match=r"--column pair=answer.*--facet answer"):
+        audited(yes)
+
+
+def test_equal_and_huge_scores_are_null_in_silence():
+    """Warnings are errors here."""
+    frame = table(items=8)
+    for score in (1.0, np.where(frame["evaluator"] == "a", 1.0, frame["score"])):
+        found = audited(frame.assign(score=score), posterior="items")
+        assert not any(flag.where == "scores" for flag in found.flags)
+    found = audited(frame.assign(score=1e300 * frame["score"]), posterior="items")
+    assert any("too large" in flag.what for flag in found.flags)
+
+
+def test_few_scenarios_do_not_tell_spreads_apart():
+    found = audited(few(2, languages=23), only="dispersion")
+    assert not found.flags
+    assert found["dispersion"]["tests"]["p_value"].isna().all()
+    assert "fewer than 10" in found.sections[0].notes[-1]
+    enough = audited(few(10), only="dispersion")
+    assert enough["dispersion"]["tests"]["p_value"].notna().all()

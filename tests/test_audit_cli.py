@@ -178,3 +178,36 @@ def test_nothing_heavy_is_loaded_without_a_model(table):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_differences_of_pairs_are_shown_by_language(tmp_path):
+    rows = [
+        (language, judge, answer, k + (answer == "chosen") * (2.25 + k))
+        for k, language in enumerate(["zz", "English", "Hindi"])
+        for judge in ("j1", "j2")
+        for answer in ("chosen", "rejected")
+    ]
+    path = tmp_path / "pairs.csv"
+    columns = ["language", "judge", "response", "score"]
+    pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
+    refused = run(path)
+    assert refused.exit_code == 1
+    assert "--column pair=response" in refused.stderr
+    assert "--facet" not in refused.stderr
+    result = run(path, "--column", "pair=response")
+    assert result.exit_code == 0
+    shown = result.stdout.split()
+    assert " ".join(shown).startswith("12 scores of 2 judges in 3 languages as cell means; single")
+    assert "the rejected answer" in " ".join(shown)
+    assert "preferred less other answer" in " ".join(shown)
+    assert shown.index("2.25") < shown.index("3.25") < shown.index("4.25")
+
+
+def test_a_table_without_languages_is_told_what_an_audit_needs(tmp_path):
+    path = tmp_path / "means.csv"
+    path.write_text("judge,model,score\nj,a,1\nj,b,2\n")
+    result = run(path)
+    assert result.exit_code == 1
+    assert "the audit compares languages" in result.stderr
+    assert "'model'" in result.stderr
+    assert "--column language=COLUMN" in result.stderr

@@ -11,11 +11,11 @@ from scipy import stats
 
 from bayesjudge.auditing import acceptance, failures, labels, means, permuting, posterior
 from bayesjudge.auditing import regressions as reg
-from bayesjudge.auditing.describing import holm
 from bayesjudge.auditing.influence import cell_means, influences
 from bayesjudge.auditing.languages import find_language, known_languages
 from bayesjudge.auditing.structure import dispersion, interaction
 from bayesjudge.auditing.table import AuditTable
+from bayesjudge.closed_form.multiplicity import holm
 
 
 def make(score, *, cells=1, chosen=None, drop=None):

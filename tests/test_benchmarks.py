@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 from numpyro.infer.util import log_density
 
+from bayesjudge.engines.family_model import family_model, lay_out
 from bayesjudge.resolution import resolve
 from bayesjudge.scores import read_scores
 from bayesjudge.spec import read_model
 from benchmarks.__main__ import parse
 from benchmarks.building import build, without
 from benchmarks.every_effect import centred_model
+from benchmarks.ours import read
+from benchmarks.plain import plain_model
 from benchmarks.processes import run
 from benchmarks.report import markdown
 from benchmarks.workloads import MODELS, WORKLOADS, workload
@@ -116,9 +119,61 @@ def test_a_small_table_carries_every_term_of_its_model(name):
     assert terms == {frozenset(n.split(":")) for n in named}
 
 
+@pytest.mark.parametrize(
+    ("name", "finest"),
+    [("W7", "backbone:judge:scenario"), ("verdicts", "backbone:language:scenario")],
+)
+def test_a_small_table_of_a_sampled_family(name, finest):
+    which = workload(name)
+    table = build(which, quick=True)
+    assert set(table["score"]) <= set(range(*which.scale)) | {which.scale[1]}
+    scores = read(which, table)
+    resolved = resolve(read_model(which.model), scores)
+    assert finest in {t.name for t in resolved.terms}
+    counted = lay_out(resolved).seen.n_predictors
+    assert (counted < len(scores)) == which.replicates
+    options = which.rank_options()
+    assert options[options.index("--scale") :][1:3] == [f"{end:g}" for end in which.scale]
+
+
+@pytest.mark.parametrize("name", ["W7", "verdicts"])
+@pytest.mark.parametrize("centred", [True, False])
+def test_the_plain_peer_has_the_density_of_a_sampled_family(name, centred):
+    which = workload(name)
+    resolved = resolve(read_model(which.model), read(which, build(which, quick=True)))
+    layout = lay_out(resolved, adapt=False)
+    rng = np.random.default_rng(3)
+    gaps = []
+    with jax.enable_x64(True):
+        plain = jax.jit(lambda at: log_density(plain_model, (resolved, centred), {}, at)[0])
+        ours = jax.jit(lambda at: log_density(family_model, (resolved, layout), {}, at)[0])
+        for _ in range(3):
+            unit, own, log_volume = _one_point(resolved, rng)
+            if resolved.spec.intercept is None:
+                stops = jnp.asarray(rng.normal(size=9))
+                for point in (unit, own):
+                    del point["intercept"]
+                    point["cutpoints_x"] = stops
+            for term in resolved.terms:
+                own[f"{term.variable}_own"] = own.pop(f"{term.variable}_effect")
+                scale = f"{term.variable}_sd"
+                if term.by_labels:
+                    own[f"{scale}_z"] = unit[f"{scale}_z"]
+                    del own[scale]
+                    spread = unit[f"{scale}_spread"]
+                    levels = unit[f"{scale}_center"] * jnp.exp(spread * unit[f"{scale}_z"])
+                    # The levels themselves are sampled here at unit scale.
+                    log_volume -= float(jnp.log(spread * levels).sum())
+            theirs = plain(own) if centred else plain(unit)
+            gaps.append(float(ours(unit)) - float(theirs) - (log_volume if centred else 0.0))
+    np.testing.assert_allclose(gaps, gaps[0], rtol=0, atol=1e-6)
+
+
 def test_the_sizes_are_those_of_the_design():
     rows = {w.name: int(np.prod(list(w.sizes.values()))) for w in WORKLOADS}
     assert rows["W1"] * 25 == 20_000
+    assert rows["W7"] * 25 == 20_000
+    assert rows["verdicts"] == 52_560
     assert rows["W3"] == 7_920
     assert rows["W4"] == 73_600
     assert len(without(build(workload("W1"), quick=True), 0.1)) == 3600
@@ -227,5 +282,6 @@ def _one_point(resolved, rng):
             log_volume += free * np.log(sd[0])
         else:
             log_volume += np.log(sd[by]).sum()
-    scale("sigma", len(resolved.residual_labels))
+    if resolved.residual is not None:
+        scale("sigma", len(resolved.residual_labels))
     return unit, own, log_volume

@@ -243,6 +243,15 @@ def test_scales_by_judge_are_each_judge_s_own():
     assert variance(parts, design) == pytest.approx(0)
 
 
+def test_scales_by_another_facet_are_averaged_over_it():
+    every = ("backbone", "judge", "scenario", "generation", "language")
+    own = Component("residual", every, (), np.array([[1.0, 3.0]]), "language")
+    parts = Components(
+        (own,), ("a", "b"), ("x",), ("backbone", "judge", "language"), (("language", 2),)
+    )
+    assert variance(parts, Design(5, 5, (0,), 1)) == pytest.approx(2.0 / 2 / 5)
+
+
 def test_raw_means_are_not_what_is_meant():
     weight = call_weights(np.array([0, 0, 0, 2]))
     assert weight.tolist() == pytest.approx([1 / 6, 1 / 6, 1 / 6, 1 / 2])
@@ -337,7 +346,11 @@ def test_other_refusals_of_typed_components():
     with pytest.raises(UsageError, match="cannot be random"):
         components(random=("scenario",))
     with pytest.raises(UsageError, match="too few"):
+        typed_components(CROSSED, {"residual": 1.0}, backbones=["x"])
+    with pytest.raises(UsageError, match="backbones is 1"):
         typed_components(CROSSED, {"residual": 1.0}, backbones=1)
+    with pytest.raises(UsageError, match="judges is -2"):
+        typed_components(CROSSED, {"residual": 1.0}, judges=-2)
     with pytest.raises(UsageError, match="twice"):
         typed_components(CROSSED, {"residual": 1.0}, judges=["x", "x"])
 

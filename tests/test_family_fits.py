@@ -141,6 +141,32 @@ def test_a_saved_fit_of_verdicts_is_the_same(verdicts, tmp_path):
     pd.testing.assert_frame_equal(again.leaderboard(), fit.leaderboard())
 
 
+def test_interactions_with_scenarios_are_stored_on_request_only():
+    spec = own("verdict", "scenario", "backbone:scenario")
+    scores = bj.read_scores(frame_of(np.tile([0.0, 1.0, 1.0, 0.0], 50)))
+    few = {"draws": 10, "tune": 10, "chains": 2}
+    fit, whole = (bj.fit(scores, spec, nested_effects=n, **few) for n in (False, True))
+    assert "scenario_effect" in fit.posterior["posterior"]
+    assert "backbone_scenario_effect" not in fit.posterior["posterior"]
+    assert "backbone_scenario_sd" in fit.posterior["posterior"]
+    with pytest.raises(ModelError, match=r"sampled and not kept.*nested_effects=True"):
+        fit.effects("backbone:scenario")
+    with pytest.raises(ModelError, match="sampled and not kept"):
+        fit.means(10, latent=True)
+    assert len(whole.effects("backbone:scenario")) == 40
+    assert whole.means(10, latent=True).shape == fit.means().shape
+    np.testing.assert_array_equal(whole.means(), fit.means())
+
+
+def test_a_question_of_these_scenarios_keeps_what_it_needs(tmp_path):
+    path = tmp_path / "verdicts.csv"
+    frame_of(np.tile([0, 1, 1, 0], 10), 2, 5, 4).to_csv(path, index=False)
+    words = ("rank", path, "--model", "verdict", "--latent", "--finite-scenarios", *FEW)
+    done = run(*words)
+    assert done.exit_code == 0, done.stderr
+    assert "the table's 5 scenarios only" in done.stderr
+
+
 def test_an_answer_says_on_which_scale_its_means_are(verdicts):
     fit, _ = verdicts
     plain = answer(fit, Question())

@@ -208,7 +208,9 @@ def test_effects_that_were_sampled_and_not_kept(quick, monkeypatch):
     fit = quick(frame_of(backbone=3, scenario=4, judge=3, generation=2))
     made = {**fit.metadata, "method": "nuts"}
     monkeypatch.setattr(type(fit), "metadata", made)
-    with pytest.raises(ModelError, match=r"generation were not kept.*nested_effects=True"):
+    with pytest.raises(
+        ModelError, match=r"generation were sampled and not kept.*nested_effects=True"
+    ):
         fit.effects("generation")
 
 

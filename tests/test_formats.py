@@ -11,6 +11,7 @@ import pytest
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.formats import NAMES as FORMATS
 from bayesjudge.scores.formats import check_format, detecting, find_format
+from bayesjudge.scores.formats.promptfoo import says_no_reply
 from bayesjudge.scores.reading import read_raw
 from tests.formats import builders as b
 from tests.formats.builders import CASES, JUDGES, NAMES, SCORES
@@ -263,6 +264,25 @@ def test_promptfoo_failures_are_no_zeros(tmp_path):
     assert "1 results were graded by promptfoo's default model" in said(table)
 
 
+@pytest.mark.parametrize(
+    ("reason", "failed"),
+    [
+        ("Could not extract JSON from llm-rubric response", True),
+        ("llm-rubric produced malformed response: SyntaxError", True),
+        ("No output", True),
+        ("API call error: timeout", True),
+        ("Error parsing output: x", True),
+        ("No output of the model names the capital", False),
+        ("The JSON of the answer could not be parsed", False),
+        ("Invalid JSON", False),
+        ("An error: the answer names Rome", False),
+        (None, False),
+    ],
+)
+def test_a_judges_own_words_are_no_failure(reason, failed):
+    assert says_no_reply(reason) == failed
+
+
 def test_promptfoo_csv_pools_failures_with_scores(tmp_path):
     rows = [b.promptfoo_row(0), b.promptfoo_row(1), b.promptfoo_row(0)]
     rows[0][7] = "Could not extract JSON from llm-rubric response"
@@ -444,6 +464,8 @@ def test_files_beside_a_log_are_no_logs(tmp_path):
     CASES["lm-eval"].write(tmp_path)
     with pytest.raises(DataError, match="lies beside a log"):
         read_raw(next(tmp_path.glob("results_*")))
+    mine = write(tmp_path, "results.json", '{"model": "a", "score": 1}\n{"model": "b", "score": 2}')
+    assert read_raw(mine).n_rows == 2
 
 
 def test_labels_that_are_none_cost_their_record(tmp_path):

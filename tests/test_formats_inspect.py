@@ -172,7 +172,7 @@ def test_numbered_scorers_are_found_again():
 def test_a_judge_is_said_only_where_it_is_one():
     def sample(judge):
         score = {"value": 1, "metadata": {"judge_model": judge}}
-        return take_sample({"id": 1, "scores": {"s": score}})
+        return take_sample({"id": 1, "epoch": 1, "scores": {"s": score}})
 
     assert judges_of([sample("a"), sample("a")], {}) == {"s": "a"}
     assert judges_of([sample("a"), sample("b")], {}) == {"s": None}
@@ -184,7 +184,9 @@ def test_a_vote_without_its_votes_is_one_judge(tmp_path):
         | {"scorers": [{"name": "model_graded_qa", "options": {"model": ["a", "b"]}}]}
     }
     log = header | {
-        "samples": [{"id": i, "scores": {"model_graded_qa": {"value": "C"}}} for i in (1, 2)]
+        "samples": [
+            {"id": i, "epoch": 1, "scores": {"model_graded_qa": {"value": "C"}}} for i in (1, 2)
+        ]
     }
     path = tmp_path / "log.json"
     path.write_text(json.dumps(log))

@@ -29,6 +29,7 @@ from bayesjudge.engines.effects import is_kept, name_scales, pack_scales
 from bayesjudge.engines.integrating import finish, integrate, other_effects
 from bayesjudge.engines.large import LargeModel, large_model
 from bayesjudge.engines.strata import balance
+from bayesjudge.engines.streams import Streams
 from bayesjudge.resolution import resolve
 from bayesjudge.scores import read_scores
 from bayesjudge.spec import Term
@@ -166,10 +167,10 @@ def test_strata_at_extreme_scales(name, size):
         if size <= 100:
             expected = dense_log_likelihood(resolved, extreme, noise)
             assert found == pytest.approx(expected, rel=1e-7, abs=1e-7)
-        kept = model.kept_effects(extreme[None], noise[None], 0)
-        others = model.other_effects(extreme[None], noise[None], 0, kept)
+        kept = model.kept_effects(extreme[None], noise[None], Streams(0, np.arange(1)))
+        others = model.other_effects(extreme[None], noise[None], Streams(0, np.arange(1)), kept)
         assert all(np.isfinite(v).all() for v in {**kept, **others}.values())
-    at_zero = model.kept_effects(np.zeros((1, sd.size)), noise[None], 0)
+    at_zero = model.kept_effects(np.zeros((1, sd.size)), noise[None], Streams(0, np.arange(1)))
     assert not any(np.any(v) for v in at_zero.values())
 
 
@@ -273,7 +274,8 @@ def test_fewer_coordinates_give_every_part(common, own):
     alike = np.full((n, 1), own)
     fewer = coordinates_of_level(basis, [np.full((n, 1), common), *([alike] * n_cells)])
     assert isinstance(fewer, CommonAndOwn)
-    parts = _parts(rng, list(rng.standard_normal((n_cells, n, 1))), fewer)[:, 0]
+    streams = Streams(2, np.arange(n))
+    parts = _parts(streams, 0, list(rng.standard_normal((n_cells, n, 1))), fewer)[:, 0]
     expected = np.diag([common**2, *([own**2] * n_cells)])
     # Five standard errors of a covariance of n draws.
     allowed = 5 * np.sqrt(2 / n) * max(common, own, 1e-9) ** 2
@@ -364,7 +366,7 @@ def test_blocks_at_extreme_scales(name, size):
         if size <= 100:
             expected = dense_log_likelihood(resolved, extreme, noise)
             assert found == pytest.approx(expected, rel=1e-7, abs=1e-7)
-    at_zero = model.kept_effects(np.zeros((1, sd.size)), noise[None], 0)
+    at_zero = model.kept_effects(np.zeros((1, sd.size)), noise[None], Streams(0, np.arange(1)))
     assert not any(np.any(v) for v in at_zero.values())
 
 
@@ -478,14 +480,43 @@ def test_effects_left_out_are_drawn_later_given_the_others(name):
     assert set(part.effects) == kept < set(whole.effects)
     for variable in kept:
         np.testing.assert_array_equal(part.effects[variable], whole.effects[variable])
+    streams = Streams(1, np.arange(6))
     for generations in (False, True):
         later = other_effects(
-            resolved, part.scales, part.intercept, part.effects, 1, generations=generations
+            resolved, part.scales, part.intercept, part.effects, streams, generations=generations
         )
         expected = set(whole.effects) - kept
         assert set(later) == (expected if generations else expected - {"generation"})
         for variable, value in later.items():
             np.testing.assert_allclose(value, whole.effects[variable], rtol=1e-6, atol=1e-8)
+
+
+LATER = ["generations, unbalanced", "two large facets", "residual by judge"]
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_some_draws_give_the_effects_that_all_of_them_give(name):
+    """Those that are kept tell of the others only if random numbers belong to a draw."""
+    resolved = of_any(name)
+    integrated = integrate(resolved)
+    assert integrated is not None
+    sets = [random_scales(resolved, seed) for seed in (0, 1, 1, 2, 3, 3)]
+    sd, noise = (np.array(part) for part in zip(*sets, strict=True))
+    sd[:, -1] = resolved.intercept_sd
+    whole = finish(resolved, integrated, sd, noise, {}, (2, 3), seed=1, nested=True)
+    part = finish(resolved, integrated, sd, noise, {}, (2, 3), seed=1, nested=False)
+    some = np.ix_([0, 1], [0, 2])
+    later = other_effects(
+        resolved,
+        {name: value[some] for name, value in part.scales.items()},
+        part.intercept[some],
+        {name: value[some] for name, value in part.effects.items() if name != "scenario"},
+        Streams(1, np.array([0, 2, 3, 5])),
+        generations=True,
+    )
+    assert "scenario" in later
+    for variable, value in later.items():
+        np.testing.assert_allclose(value, whole.effects[variable][some], rtol=1e-6, atol=1e-8)
 
 
 def test_scales_are_packed_as_they_were_named():
@@ -515,7 +546,7 @@ def test_nothing_integrates_a_model_whose_generations_interact():
             },
             np.zeros((1, 4)),
             {},
-            0,
+            Streams(0, np.arange(4)),
             generations=True,
         )
         == {}

@@ -253,6 +253,15 @@ def test_a_population_of_judges_is_no_panel():
         ({"budgets": [6], "subsamples": 10}, "no multiple of 4"),
         ({"panel_size": 6, "subsamples": 10}, "not the panel's"),
         ({"subsamples": 1}, "no variance"),
+        ({"subsamples": 2.5}, "no variance"),
+        ({"subsamples": 5, "random_seed": -1}, "the seed is -1"),
+        ({"panel_size": np.nan}, "size of the panel is nan"),
+        ({"budgets": [2.5]}, "a budget of 2.5"),
+        ({"designs": [(80, 1)]}, "is no design"),
+        ({"designs": [(80, 1, 2.5)]}, "is no design"),
+        ({"designs": [80]}, "is no design"),
+        ({"own": [("j1",)]}, "is no pair"),
+        ({"own": ["ab"]}, "is no pair"),
         ({"designs": [(8, 1, 5)]}, "cannot hold 5 judges"),
         ({"ci_prob": 2.0}, "ci_prob"),
     ],
@@ -327,6 +336,7 @@ def test_people_see_what_they_asked_for(path, tmp_path):
         (["--self", "x"], 2, "JUDGE=BACKBONE"),
         (["--self", "x=y"], 2, "no judge"),
         (["--panel-size", "2"], 2, "cannot hold"),
+        (["--subsamples", "5", "--seed", "-1"], 2, "the seed is -1"),
         (["--subsamples", "9", "--budget", "3"], 2, "no multiple"),
     ],
 )
@@ -346,6 +356,7 @@ def test_where_there_is_no_panel_it_is_said_and_an_error_if_asked_for(tmp_path):
     assert json.loads(result.stdout)["meta"]["cyclicjudge"] is None
     assert "no analysis of the panel of judges" in result.stderr
     assert (out / "panel_judges.csv").read_text() == "backbone\n"
+    assert run("anova", file, "--seed", 3).exit_code == 0
     refused = run("anova", file, "--strategies")
     assert refused.exit_code == 1
     assert "also has language" in refused.stderr

@@ -20,6 +20,7 @@ from bayesjudge.engines.arranging import arrange
 from bayesjudge.engines.blocks import BlocksModel
 from bayesjudge.engines.from_moments import arrange_moments, balance_moments, moments_wanted
 from bayesjudge.engines.strata import balance, log_likelihood
+from bayesjudge.engines.streams import Streams
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.resolution import resolve
 from bayesjudge.scores import (
@@ -380,7 +381,8 @@ def test_effects_drawn_from_moments_are_those_of_the_table():
             BlocksModel(resolved, arrange(resolved)),
         ),
     ):
-        a, b = one.kept_effects(sd, noise, 3), other.kept_effects(sd, noise, 3)
+        streams = Streams(3, np.arange(len(sd)))
+        a, b = (m.kept_effects(sd, noise, streams) for m in (one, other))
         assert a.keys() == b.keys()
         for name in a:
             np.testing.assert_allclose(a[name], b[name], rtol=1e-8, atol=1e-10)

@@ -23,7 +23,7 @@ from bayesjudge.planning.designs import (
     pair_contrasts,
 )
 from bayesjudge.planning.goals import order_probability
-from bayesjudge.planning.options import on_frontier
+from bayesjudge.planning.options import describe, on_frontier
 from bayesjudge.planning.reliabilities import panel_mean_weights, reliability
 from bayesjudge.spec import read_model
 from tests.test_designs import CROSSED, VARIANCES, simulated_errors
@@ -256,6 +256,10 @@ def test_probability_of_an_order_at_the_ends():
         ({"target": "difference", "pair": ("backbone1", "nobody")}, "called nobody"),
         ({"target": "order"}, "nothing is known"),
         ({"sd": -1.0}, "sd to reach"),
+        ({"pair": "ab", "target": "difference"}, "the pair is 'ab'"),
+        *(({"gap": gap}, "gap must be a number above 0") for gap in (np.nan, np.inf, -1.0, 0.0)),
+        ({"pool": 2.5}, "pool of scenarios is 2.5"),
+        ({"budget": 1e12}, "more than 1,000,000 answers"),
         ({"probability": 0.9}, "reached by an order"),
         ({"target": "order", "gap": 1.0, "probability": 1.5}, "probability"),
         ({"costs": {"v": 1.0}}, "no price for w"),
@@ -270,6 +274,18 @@ def test_probability_of_an_order_at_the_ends():
 def test_what_cannot_be_planned_is_refused(changes, message):
     with pytest.raises(UsageError, match=message):
         plan(components(), **({"budget": 100.0} | changes))
+
+
+def test_generations_that_differ_by_one_are_said():
+    assert "3 scenarios, 1 or 2 generations (1.33 on average)" in describe(Design(3, 4, (0,), 1))
+    assert "2 scenarios, 2 generations each" in describe(Design(2, 4, (0,), 1))
+
+
+def test_the_recommended_calls_of_each_judge_are_said():
+    found = plan(components(), 100.0)
+    calls = found.options.iloc[found.recommended]["calls_per_judge"]
+    told = ", ".join(f"{judge} {n}" for judge, n in zip(JUDGES, calls, strict=True))
+    assert f"recommended calls by judge, all backbones together: {told}" in found.notes
 
 
 def test_a_budget_that_buys_nothing_is_refused():

@@ -365,9 +365,18 @@ def test_sampled_generations_are_kept_where_they_are_needed():
     scores = bj.read_scores(table)
     quick = {"draws": 30, "tune": 30, "chains": 1}
     plain = bj.fit(scores, spec, **quick)
-    with pytest.raises(ModelError, match="effects of generation were not kept"):
+    with pytest.raises(ModelError, match="effects of generation were sampled and not kept"):
         plain.log_likelihood()
     assert len(plain.checks()) == 2
     more = bj.fit(scores, spec, log_likelihood=True, **quick)
     assert np.isfinite(more.posterior["log_likelihood"]["score"].to_numpy()).all()
     assert more.posterior_predictive()["score"].shape == (1, 30, 48)
+
+
+def test_some_draws_have_the_log_likelihood_that_they_have_among_all():
+    """Unbalanced: effects that are not stored must fit those of their own draw."""
+    made = simulate(**SIZES).table.drop(index=[3, 8, 20]).reset_index(drop=True)
+    fit = bj.fit(bj.read_scores(made), draws=60, chains=2)
+    whole = fit.log_likelihood(120)["score"]
+    some = fit.log_likelihood(10)["score"]
+    np.testing.assert_allclose(some, whole.sel(draw=some.draw), rtol=1e-6)

@@ -65,7 +65,7 @@ def sampled(sampler):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "choose_sampler", lambda: sampler)
         settings = {"draws": 1500, "tune": 1000, "chains": 2, "target_accept": 0.98}
-        return bj.fit(SCORES, SPEC, "pymc", random_seed=5, **settings)
+        return bj.fit(SCORES, SPEC, "pymc", random_seed=5, nested_effects=True, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -130,13 +130,12 @@ def shapes(tree, group):
 @pytest.fixture(scope="module")
 def twin():
     settings = {"draws": 4, "tune": 4, "chains": 1, "integrate": False}
-    return bj.fit(SCORES, SPEC, "numpyro", **settings)
+    return bj.fit(SCORES, SPEC, "numpyro", nested_effects=True, **settings)
 
 
 def test_names_and_dims_are_numpyros(sampled, twin):
     for group in ("posterior", "sample_stats"):
         assert shapes(sampled.posterior, group) == shapes(twin.posterior, group)
-    assert "generation_effect" not in sampled.posterior["posterior"]
     posterior, other = sampled.posterior["posterior"], twin.posterior["posterior"]
     for dim in set(posterior.dims) - {"chain", "draw"}:
         assert list(posterior.coords[dim].values) == list(other.coords[dim].values)

@@ -196,3 +196,17 @@ def test_files_have_the_permissions_of_any_new_file(tmp_path):
     umask = os.umask(0)
     os.umask(umask)
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+
+
+def test_an_earlier_run_of_the_same_command_leaves_nothing_behind(tmp_path):
+    folder = OutputFolder(tmp_path)
+    folder.write({"report.md": "one", "more.csv": "1", "sub/own.csv": "2"}, "audit")
+    folder.write({"other.csv": "3"}, "rank")
+    (tmp_path / "sub/own.csv").write_text("changed by hand")
+    OutputFolder(tmp_path).write({"report.md": "two"}, "audit")
+    assert (tmp_path / "report.md").read_text() == "two"
+    assert not (tmp_path / "more.csv").exists()
+    assert (tmp_path / "sub/own.csv").read_text() == "changed by hand"
+    assert (tmp_path / "other.csv").read_text() == "3"
+    OutputFolder(tmp_path).write({"more.csv": "again"})
+    assert (tmp_path / "report.md").exists()

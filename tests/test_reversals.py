@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from bayesjudge.closed_form.reversals import holm, posterior_reversals, rank_reversals
+from bayesjudge.closed_form.multiplicity import holm
+from bayesjudge.closed_form.reversals import posterior_reversals, rank_reversals
 from bayesjudge.errors import DataError
 from tests.calibration.holm import holm as other_holm
 

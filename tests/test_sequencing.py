@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import bayesjudge as bj
 from bayesjudge.errors import DataError, ModelError, UsageError
 from bayesjudge.planning.lookahead import Prior, Seen, learn, next_calls, wrong_order
-from bayesjudge.planning.sequencing import estimand_of, plan_next, prior_of
+from bayesjudge.planning.sequencing import estimand_of, plan_next, prior_of, rival_blocks
 from bayesjudge.resolution import resolve
 from bayesjudge.spec import read_model
 
@@ -138,6 +138,42 @@ def test_the_first_call_of_an_undecided_pair_lowers_its_variance_most(seed):
         prior, known, pair, 1, dear * price, np.ones((N, B * K), bool), repeatable=True
     )
     assert other.kind[0] != best[1]
+
+
+def test_rivals_on_one_scenario_are_seen_to_be_worth_it():
+    """What a scenario does to both makes a single score nearly worthless, and cancels in two."""
+    n_kinds = 2
+    prior = Prior(
+        common_cov=np.diag([1.0, 1.0]),
+        own_cov=np.array([[100.0]]),
+        common=np.eye(2),
+        own=np.ones((n_kinds, 1)),
+        noise=np.full(n_kinds, 0.5),
+    )
+    seen = Seen(
+        np.array([0, 0, 0, 0]), np.array([0, 1, 0, 1]), np.arange(4),
+        np.array([0.1, 0.0, 0.1, 0.0]), np.full(4, 0.5), np.zeros(4),
+    )  # fmt: skip
+    known = learn(prior, seen, 3)
+    pair = np.array([[1.0, -1.0]])
+    still = np.array([[False, False], [True, True], [True, True]])
+    found = next_calls(
+        prior, known, pair, 4, np.ones(2), still, repeatable=False, blocks=(np.array([[0, 1]]),)
+    )
+    assert found.scenario.tolist() in ([1, 1, 2, 2], [2, 2, 1, 1])
+    whole = learn(prior, with_calls(seen, prior, found.scenario, found.kind), 3)
+    left = (pair @ whole.cov @ pair.T).item()
+    now = (pair @ known.cov @ pair.T).item()
+    told = wrong_order(pair @ known.mean, np.array([now]), np.array([now - left]))
+    assert found.wrong_after == pytest.approx(float(told.sum()), rel=1e-6)
+
+
+def test_blocks_are_rivals_of_one_judge():
+    blocks = rival_blocks(np.array([2, 0, 1]), np.array([[2, 0], [2, 1]]), 2)
+    assert [b.tolist() for b in blocks] == [
+        [[4, 0], [5, 1], [4, 2], [5, 3]],
+        [[4, 0, 2], [5, 1, 3]],
+    ]
 
 
 def test_a_batch_is_better_than_batches_at_random():
@@ -267,6 +303,15 @@ def test_where_there_are_generations_calls_score_new_ones():
     assert len(both) == len(made.table) + 30
 
 
+def test_scenarios_that_teach_nothing_more_are_said_to():
+    made = bj.simulate(
+        "crossed_common", backbones=2, scenarios=2, judges=2, generations=40,
+        sd={"residual": 0.2, "generation": 0.2, "backbone:scenario": 1.0}, random_seed=4,
+    )  # fmt: skip
+    fit = bj.fit(bj.read_scores(made.table), "crossed_common", draws=200, tune=200, chains=2)
+    assert any("too few" in note for note in plan_next(fit, 25).notes)
+
+
 def test_scales_by_backbone_and_other_models():
     made = bj.simulate(backbones=3, scenarios=8, judges=2, generations=2, random_seed=4)
     scores = bj.read_scores(made.table)
@@ -285,8 +330,11 @@ def test_scales_by_backbone_and_other_models():
 
 
 def test_what_cannot_be_looked_ahead_is_refused(fit):
-    with pytest.raises(UsageError, match="at least 1"):
-        plan_next(fit, 0)
+    for number in (0, 2.5, float("nan")):
+        with pytest.raises(UsageError, match="at least 1"):
+            plan_next(fit, number)
+    with pytest.raises(UsageError, match=r"top is 1\.5"):
+        plan_next(fit, 1, top=1.5)
     with pytest.raises(UsageError, match="already"):
         plan_next(fit, 1, scenarios=[fit.scores.levels("scenario")[0]])
     with pytest.raises(ModelError, match="gaussian"):

@@ -31,13 +31,16 @@ from bayesjudge.auditing.explaining import describe_labels, describe_uncertainty
 from bayesjudge.auditing.failing import describe_failures
 from bayesjudge.auditing.favouring import describe_posterior
 from bayesjudge.auditing.labelled import describe_human_agreement
-from bayesjudge.auditing.table import AuditTable, audit_table, failed_rows
+from bayesjudge.auditing.table import PAIR, AuditTable, audit_table, failed_rows, tells_pairs
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores, Tag
 
 type Floats = NDArray[np.float64]
 type Bools = NDArray[np.bool_]
+
+UNEVEN = 0.05
+"""Difference in the share of items scored from which languages are said to lack scores."""
 
 
 def audit(
@@ -123,7 +126,9 @@ def audit(
     rows = _among(kept, rows)
     table = everything.keep(rows)
     numbers = {name: values[rows] for name, values in scores.numbers}
-    found = _run(scores, everything, failed, both, table, rows, numbers, settings)
+    # Squares of the largest scores overflow: what needs them is null, and said to be.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        found = _run(scores, everything, failed, both, table, rows, numbers, settings)
     sections = tuple(s for s in found.values() if isinstance(s, Section))
     missing = {key: text for key, text in found.items() if isinstance(text, str)}
     if failed is not None:
@@ -140,6 +145,9 @@ def audit(
             f"{settings.permutations:,} permutations cannot tell any of {len(table.judges)} judges "
             f"from chance after Holm's correction: give {len(table.judges) * 40:,} (--permutations)"
         )
+    problems = (*problems, *_no_judge(scores), *_pooled_pairs(scores), *_overflowing(table))
+    if table.has_items and not _unshared(everything):
+        problems = (*problems, *_uneven(everything))
     if problems:
         sections = _with_flags(sections, problems)
     return Audit(scores, settings, sections, missing, tuple(notes), time.perf_counter() - started)
@@ -253,6 +261,78 @@ def _unshared(table: AuditTable) -> bool:
     key = np.unique(table.cluster * len(table.languages) + table.language)
     counts = np.bincount(key // len(table.languages))
     return bool((counts > 1).sum() < 0.5 * (counts > 0).sum())
+
+
+def _no_judge(scores: Scores) -> tuple[Problem, ...]:
+    """Say that what might be a judge counts as what was judged."""
+    if scores.has("judge") or not scores.has("backbone"):
+        return ()
+    column = dict(scores.mapping).get("backbone", "backbone")
+    return (
+        Problem(
+            "warning",
+            f"no column is known to be the judge, so all scores count as one judge's, and "
+            f"{column!r} as what was judged",
+            f"column {column!r}",
+            remedy=f"If it names what gave the scores say --column judge={column}",
+        ),
+    )
+
+
+def _pooled_pairs(scores: Scores) -> tuple[Problem, ...]:
+    """Say where both answers of pairs are taken for levels of a facet, and pooled."""
+    columns = dict(scores.mapping)
+    return tuple(
+        Problem(
+            "warning",
+            f"the facet {facet.name!r} holds {facet.levels[0]!r} and {facet.levels[1]!r}: both "
+            "answers of each pair count alike in every number here",
+            f"column {columns.get(facet.name, facet.name)!r}",
+            remedy=f"Say --column {PAIR}={columns.get(facet.name, facet.name)} in its place",
+        )
+        for facet in scores.facets
+        if facet.name != PAIR and tells_pairs(facet.levels)
+    )
+
+
+def _overflowing(table: AuditTable) -> tuple[Problem, ...]:
+    """Say where scores are too large to be squared and summed."""
+    largest = float(np.abs(table.score).max())
+    if largest < np.sqrt(np.finfo(float).max / len(table)) / 4:
+        return ()
+    return (
+        Problem(
+            "warning",
+            f"scores are as large as {largest:.3g}, and their squares too large to compute: "
+            "what needs them is null or missing",
+            "scores",
+            remedy="Give them in a larger unit",
+        ),
+    )
+
+
+def _uneven(table: AuditTable) -> tuple[Problem, ...]:
+    """Say where a judge lacks scores in some languages more than in others."""
+    L = len(table.languages)
+    found = []
+    for j, judge in enumerate(table.judges):
+        part = table.of_judge(j)
+        item = np.unique(part.item, return_inverse=True)[1]
+        pairs = np.unique(item * L + part.language)
+        share = np.bincount(pairs % L, minlength=L) / (item.max() + 1)
+        low, high = int(np.argmin(share)), int(np.argmax(share))
+        if 0 < share[low] < share[high] - UNEVEN:
+            found.append(
+                Problem(
+                    "warning",
+                    f"scores are there for {share[low]:.1%} of the items in {table.languages[low]} "
+                    f"and for {share[high]:.1%} in {table.languages[high]}: perhaps not missing at "
+                    "random, and means are of different items",
+                    f"judge {judge}",
+                    remedy="Find out which answers failed; a column parse_ok tells them",
+                )
+            )
+    return tuple(found)
 
 
 def _by_language(table: AuditTable, values: Floats | None, name: str) -> Floats | None:

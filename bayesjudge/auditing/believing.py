@@ -204,7 +204,14 @@ def panel_by_model(
         return None
     whole = replace(table, score=judges[0].sign * table.score)
     scores = language_scores(whole, with_judge=True)
-    made = fit(scores, draws=settings.draws, random_seed=settings.seed)
+    try:
+        made = fit(scores, draws=settings.draws, random_seed=settings.seed)
+    except BayesjudgeError:
+        if asked:
+            raise
+        return None
+    if not (asked or made.convergence.converged):
+        return None
     mean, variance = _moments(made)
     total = np.zeros_like(mean)
     for code, one in enumerate(judges):

@@ -30,6 +30,7 @@ from bayesjudge.auditing.means import (
 from bayesjudge.auditing.permuting import p_value
 from bayesjudge.auditing.table import AuditTable
 from bayesjudge.closed_form.intervals import t_interval
+from bayesjudge.closed_form.multiplicity import holm
 from bayesjudge.scores.problems import Problem
 
 if TYPE_CHECKING:
@@ -165,16 +166,6 @@ def _offset_flags(table: AuditTable, panel: Floats, se: Floats, df: int) -> list
     return flags
 
 
-def holm(p_values: Floats) -> Floats:
-    """Return Holm's adjusted p-values, nan where there is none."""
-    out = np.full(p_values.size, np.nan)
-    known = np.flatnonzero(np.isfinite(p_values))
-    order = known[np.argsort(p_values[known], kind="stable")]
-    factors = np.arange(order.size, 0, -1)
-    out[order] = np.minimum(np.maximum.accumulate(factors * p_values[order]), 1.0)
-    return out
-
-
 def describe_anova(
     table: AuditTable, given: CellNumbers, settings: Settings, rng: np.random.Generator
 ) -> Section | str:
@@ -185,6 +176,9 @@ def describe_anova(
             "the table holds cell means: a one-way test needs their numbers of items and "
             "standard deviations (--column n=COLUMN --column sd=COLUMN), or item-level scores"
         )
+    nothing = np.full(len(table), np.nan)
+    sizes = nothing if given.n is None else given.n
+    sds = nothing if given.sd is None else given.sd
     tests: list[OneWay] = []
     chance: list[float] = []
     for j in range(J):
@@ -199,7 +193,7 @@ def describe_anova(
             observed = spread(influences(part).mean[j])
             chance.append(p_value(float(observed), null))
         else:
-            tests.append(_from_cells(table.keep(rows), given, rows, L))
+            tests.append(_from_cells(table.keep(rows), sizes[rows], sds[rows], L))
             chance.append(np.nan)
     columns: dict[str, Any] = {
         "judge": table.judges,
@@ -243,10 +237,7 @@ def _out_of_cells(part: AuditTable) -> Floats:
     return np.asarray(part.score - mean[part.cell])
 
 
-def _from_cells(part: AuditTable, given: CellNumbers, rows: NDArray[np.bool_], L: int) -> OneWay:
-    assert given.n is not None  # noqa: S101
-    assert given.sd is not None  # noqa: S101
-    n, sd = given.n[rows], given.sd[rows]
+def _from_cells(part: AuditTable, n: Floats, sd: Floats, L: int) -> OneWay:
     if not (np.isfinite(n).all() and np.isfinite(sd).all() and (n > 1).all()):
         return NO_TEST
     size = np.bincount(part.language, weights=n, minlength=L)

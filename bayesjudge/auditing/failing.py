@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.auditing.answer import Section, Settings
-from bayesjudge.auditing.describing import LEVEL, frame, holm
+from bayesjudge.auditing.describing import LEVEL, frame
 from bayesjudge.auditing.failures import SideBySide, side_by_side
 from bayesjudge.auditing.means import spearman
 from bayesjudge.auditing.table import AuditTable
+from bayesjudge.closed_form.multiplicity import holm
 from bayesjudge.scores.problems import Problem
 
 type Bools = NDArray[np.bool_]

@@ -127,7 +127,7 @@ def offsets(found: Influence, squares: Influence) -> Offsets:
     log_psi = (squares.psi * share[:, None, :]).sum(axis=2) / (2 * scale[:, None] ** 2)
     inside = held & np.isfinite(scale)[:, None]
     with np.errstate(invalid="ignore"):
-        weight = np.where(inside, 1.0 / inside.sum(axis=0), 0.0)
+        weight = np.where(inside, 1.0 / np.maximum(inside.sum(axis=0), 1), 0.0)
         scaled = np.where(inside, offset / scale[:, None], 0.0)
         panel = np.where(inside.any(axis=0), (weight * scaled).sum(axis=0), np.nan)
         parts = psi / scale[:, None, None] - scaled[:, None, :] * log_psi[:, :, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,6 +41,10 @@ REJECTED = frozenset(
         "bad",
     ]
 )
+
+
+NOT_ONLY_OF_PAIRS = frozenset(["true", "1", "1.0", "yes", "false", "0", "0.0", "no"])
+"""Labels that tell answers of pairs apart only where somebody says so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +155,24 @@ def audit_table(scores: Scores) -> AuditTable:
     return found
 
 
+def tells_pairs(levels: Iterable[str]) -> bool | None:
+    """Whether two labels tell the preferred answer of a pair from the other.
+
+    Returns
+    -------
+    bool or None
+        None where they may mean anything else as well, as true and false.
+    """
+    plain = [_plain(level) for level in levels]
+    if len(plain) != 2 or len(CHOSEN.intersection(plain)) != 1 or not REJECTED.intersection(plain):
+        return False
+    return None if NOT_ONLY_OF_PAIRS.intersection(plain) else True
+
+
+def _plain(level: str) -> str:
+    return re.sub(r"\s+", " ", level.strip()).casefold()
+
+
 _KNOWN = ("language", "judge", "scenario", "backbone", "generation")
 
 
@@ -173,7 +196,7 @@ def _chosen(scores: Scores, n: int) -> Ints:
     if not scores.has(PAIR):
         return np.full(n, -1, dtype=np.int64)
     facet = scores.facet(PAIR)
-    plain = [re.sub(r"\s+", " ", level.strip()).casefold() for level in facet.levels]
+    plain = [_plain(level) for level in facet.levels]
     unknown = [
         level
         for level, text in zip(facet.levels, plain, strict=True)
@@ -198,6 +221,20 @@ def _check_one_score_a_cell(table: AuditTable, scores: Scores) -> None:
             scores.source,
             "Name the column of items with --column scenario=COLUMN",
         )
+
+
+def least_scenarios(table: AuditTable) -> int:
+    """Return the scenarios of the language that has fewest, each cell beyond the first less one.
+
+    Weights of scenarios sum to their number within a cell, so that a cell of one
+    scenario says nothing of how scenarios differ.
+    """
+    least = []
+    for code in np.unique(table.language):
+        rows = table.language == code
+        cells = np.unique(table.cell[rows]).size
+        least.append(np.unique(table.cluster[rows]).size - cells + 1)
+    return min(least)
 
 
 def failed_rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from bayesjudge.scores.columns import SYNONYMS
 if TYPE_CHECKING:
     import pandas as pd
 
+_MOST_SCENARIOS = 10_000_000
+
 
 @dataclass(frozen=True)
 class AssignOptions:
@@ -32,7 +35,7 @@ class AssignOptions:
     all_judges: bool = False
     share: Sequence[str] | None = None
     no_self: bool = False
-    self_judge: Sequence[str] | None = None
+    own: Sequence[str] | None = None
     extend: str | None = None
     seed: int = 0
 
@@ -54,7 +57,7 @@ def run_assign(file: str, given: AssignOptions, force: bool, json: bool, quiet: 
         per_generation=len(given.judge) if given.all_judges else given.per_generation,
         shares=_shares(given.share),
         no_self=given.no_self,
-        self_judges=dict(pairs_of(given.self_judge, "--self", "BACKBONE=JUDGE")) or None,
+        own=dict(pairs_of(given.own, "--self", "JUDGE=BACKBONE")) or None,
         random_seed=given.seed,
         existing=existing,
     )
@@ -62,6 +65,8 @@ def run_assign(file: str, given: AssignOptions, force: bool, json: bool, quiet: 
     say_notes(_sentences(found, given, file), quiet)
     if not found.connected:
         say("warning: no chain of judges connects all backbones: rank will refuse the table")
+    if len(given.backbone) == 1:
+        say("warning: there is one backbone: rank needs two")
     if json:
         print_json(
             {
@@ -69,7 +74,7 @@ def run_assign(file: str, given: AssignOptions, force: bool, json: bool, quiet: 
                 "n_calls": len(found.table),
                 "n_existing": 0 if existing is None else len(existing),
                 "columns": list(COLUMNS),
-                "counts": found.counts,
+                "counts": _counts(found.counts),
                 "connected": found.connected,
                 "self_cells": [{"backbone": b, "judge": j} for b, j in found.self_cells],
                 "seed": given.seed,
@@ -80,6 +85,13 @@ def run_assign(file: str, given: AssignOptions, force: bool, json: bool, quiet: 
     from bayesjudge.report.terminal import frame_table
 
     print_tables(frame_table(found.counts, "Calls of each judge for each backbone"))
+
+
+def _counts(table: pd.DataFrame) -> dict[str, dict[str, int]]:
+    """Return how many calls, by backbone and judge; a judge may be called "backbone"."""
+    judges = [str(name) for name in table.columns[1:]]
+    rows = zip(*(table.iloc[:, at].tolist() for at in range(table.shape[1])), strict=True)
+    return {backbone: dict(zip(judges, row, strict=True)) for backbone, *row in rows}
 
 
 def _sentences(found: Assignment, given: AssignOptions, file: str) -> list[str]:
@@ -99,8 +111,12 @@ def _shares(texts: Sequence[str] | None) -> dict[str, int] | None:
         return None
     shares: dict[str, int] = {}
     for name, values in number_pairs(texts, "--share", "JUDGE=NUMBER").items():
-        if len(values) != 1 or values[0] != int(values[0]):
-            raise UsageError(f"the share of {name!r} is no whole number", "--share")
+        if len(values) != 1 or not math.isfinite(values[0]) or values[0] != int(values[0]):
+            raise UsageError(
+                f"the share of {name!r} is no whole number",
+                "--share",
+                "Give one, as 3",
+            )
         shares[name] = int(values[0])
     return shares
 
@@ -108,10 +124,38 @@ def _shares(texts: Sequence[str] | None) -> dict[str, int] | None:
 def _scenarios(given: str) -> list[str]:
     """Return labels: of so many scenarios, of the lines of a text, of a column of a CSV file."""
     if given.isascii() and given.isdigit():
+        if len(given) > len(str(_MOST_SCENARIOS)) or int(given) > _MOST_SCENARIOS:
+            raise UsageError(
+                f"{given[:30]} scenarios are too many",
+                "--scenarios",
+                f"Give a number of 1 to {_MOST_SCENARIOS:,}, or a file of labels",
+            )
         n = int(given)
         return [f"scenario-{i:0{len(given)}d}" for i in range(1, n + 1)]
     path = Path(given)
-    text = _read(path).decode("utf-8-sig", errors="surrogateescape")
+    if _is_number(given) and not path.exists():
+        raise UsageError(
+            f"the number of scenarios is {given}",
+            "--scenarios",
+            "Give a number of at least 1, or a file of labels",
+        )
+    labels = _labels(path, _read(path).decode("utf-8-sig", errors="surrogateescape"))
+    if not labels:
+        raise DataError("the file has no scenarios", given, "Write one label a line")
+    return labels
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _labels(path: Path, text: str) -> list[str]:
+    if not text.strip():
+        raise DataError("the file is empty", str(path), "Write one label of a scenario a line")
     if path.suffix.lower() != ".csv":
         lines = [line for line in text.replace("\r\n", "\n").split("\n") if line]
         return list(dict.fromkeys(lines))
@@ -120,7 +164,7 @@ def _scenarios(given: str) -> list[str]:
     known = [name for name in ("scenario", *SYNONYMS["scenario"]) if name in header]
     if not known:
         raise DataError(
-            "the file has no column of scenarios", given, f"Call it {SYNONYMS['scenario'][0]}"
+            "the file has no column of scenarios", str(path), "Call the column scenario"
         )
     at = header.index(known[0])
     return list(dict.fromkeys(row[at] for row in rows if len(row) > at))

@@ -60,11 +60,22 @@ def run_convert(
                 "n_rows": table.n_rows,
                 "n_scores": n_scores,
                 "columns": list(columns),
-                "sources": [{"name": name, "n_rows": rows} for name, rows in table.parts],
+                "sources": _sources(table),
                 "problems": [asdict(problem) for problem in problems],
             }
         )
     say(f"{table.n_rows:,} rows, {n_scores:,} of them with a score, written to {out}")
+
+
+def _sources(table: RawTable) -> list[dict[str, Any]]:
+    """List what the rows are from: logs by the label they have in the table, or files."""
+    if "log" not in table.columns:
+        return [{"name": name, "n_rows": rows} for name, rows in table.parts]
+    labels = table.columns["log"].labels
+    return [
+        {"name": level, "n_rows": int((labels.codes == code).sum())}
+        for code, level in enumerate(labels.levels)
+    ]
 
 
 def _cells(table: RawTable) -> dict[str, list[Any]]:

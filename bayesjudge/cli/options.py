@@ -105,6 +105,12 @@ Chains = Annotated[int | None, typer.Option("--chains", help="(4)", rich_help_pa
 Seed = Annotated[
     int | None, typer.Option("--seed", help="Of random numbers (0).", rich_help_panel=_FIT)
 ]
+Platform = Annotated[
+    str | None,
+    typer.Option(
+        "--platform", help="cpu or gpu, for the numpyro engine (cpu).", rich_help_panel=_FIT
+    ),
+]
 AllowUnconverged = Annotated[
     bool,
     typer.Option("--allow-unconverged", help="Exit 0 even so; the leaderboard still says it."),
@@ -197,6 +203,7 @@ class SamplingOptions:
     chains: int | None = None
     target_accept: float | None = None
     seed: int | None = None
+    platform: str | None = None
 
     def settings(self) -> dict[str, Any]:
         """Return what was given of the engine's settings."""
@@ -206,6 +213,7 @@ class SamplingOptions:
             "chains": self.chains,
             "target_accept": self.target_accept,
             "random_seed": self.seed,
+            "platform": self.platform,
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -234,6 +242,11 @@ class OutputOptions:
                 named,
                 "Name one with --out DIR",
             )
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether a terminal is told that work goes on."""
+        return not (self.quiet or self.json)
 
     def groups(self) -> dict[str, bool]:
         """Return which groups the posterior is to hold beyond the usual ones."""

@@ -9,6 +9,7 @@ from bayesjudge.cli.options import arguments_of, pairs_of
 from bayesjudge.decomposing import Anova
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.judge_panels import panel_analysis
+from bayesjudge.planning.whole import check_whole
 from bayesjudge.report.panel_report import PanelReport
 
 _FORM = "n=80,m=1,k=2"
@@ -29,7 +30,7 @@ class PanelOptions:
     @property
     def asked(self) -> bool:
         """Whether anything was asked, so that no answer is an error."""
-        return any(vars(self).values())
+        return any(value for name, value in vars(self).items() if name != "seed")
 
     def arguments(self) -> list[str]:
         """Return the options as they are typed."""
@@ -52,6 +53,8 @@ class PanelOptions:
         """Refuse what cannot be read before a table is."""
         self.designs()
         pairs_of(self.own, "--self", "JUDGE=BACKBONE")
+        if self.seed is not None:
+            check_whole(self.seed, "the seed", 0)
 
     def analyse(self, found: Anova) -> PanelReport:
         """Analyse the panel of a table that was decomposed.

@@ -133,6 +133,7 @@ def plan(
         bool,
         typer.Option("--no-self", help="No judge scores its namesake.", rich_help_panel=_NEXT),
     ] = False,
+    format: o.FormatOption = None,  # noqa: A002
     column: o.Column = None,
     where: o.Where = None,
     facet: o.FacetOption = None,
@@ -170,7 +171,7 @@ def plan(
 
         reading = o.ReadingOptions(
             column, where, facet, random, ignore, scale, lower_is_better, missing, strict,
-            replicates,
+            replicates, format,
         )  # fmt: skip
         asked = PlanOptions(
             budget, cost, generation_cost, latency, max_seconds, scenario_pool, target, pair,
@@ -218,9 +219,9 @@ def assign(
     no_self: Annotated[
         bool, typer.Option("--no-self", help="No judge scores the backbone of its name.")
     ] = False,
-    self_judge: Annotated[
+    own: Annotated[
         list[str] | None,
-        typer.Option("--self", metavar="BACKBONE=JUDGE", help="The same, where the names differ."),
+        typer.Option("--self", metavar="JUDGE=BACKBONE", help="The same, where the names differ."),
     ] = None,
     extend: Annotated[
         str | None,
@@ -239,6 +240,6 @@ def assign(
 
         given = AssignOptions(
             scenarios, backbone, judge, generations, per_generation, all_judges, share, no_self,
-            self_judge, extend, seed,
+            own, extend, seed,
         )  # fmt: skip
         run_assign(file, given, force, json, quiet)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from bayesjudge.cli.answers import read_aloud
 from bayesjudge.cli.messages import (
     print_json,
     print_tables,
     say,
     say_notes,
-    say_problems,
     working,
 )
 from bayesjudge.cli.options import (
@@ -43,8 +43,6 @@ from bayesjudge.report.plan_report import (
     plan_object,
     shown_options,
 )
-from bayesjudge.report.sentences import reading_sentences
-from bayesjudge.scores import scan
 from bayesjudge.spec import read_model
 
 if TYPE_CHECKING:
@@ -150,7 +148,7 @@ def run_plan(
         if asked.backbones is not None or asked.judges is not None:
             raise UsageError("--backbones and --judges go with --component", "--component")
         components = _fitted(source, reading, sampling, output)
-    with working("planning", not (output.quiet or output.json)):
+    with working("planning", output.shows_progress):
         found = plan(components, **asked.keywords())
     extra: dict[str, Any] = {"command": command}
     if isinstance(components, Fit):
@@ -202,7 +200,7 @@ def _run_next(
     output: OutputOptions,
     folder: OutputFolder | None,
 ) -> None:
-    with working("looking ahead", not (output.quiet or output.json)):
+    with working("looking ahead", output.shows_progress):
         found = plan_next(
             made,
             following.number or 0,
@@ -223,9 +221,14 @@ def _run_next(
 
 
 def _typed(asked: PlanOptions, reading: ReadingOptions, sampling: SamplingOptions) -> Components:
+    idle = [*replace(reading, random=None).arguments(), *replace(sampling, model=None).arguments()]
+    if idle:
+        raise UsageError(
+            "typed components have no table to read or fit", " ".join(idle), "Leave these out"
+        )
     given = number_pairs(asked.component, "--component", "TERM=VARIANCE")
     prices = _numbers(asked.cost, "--cost", "JUDGE=PRICE")
-    judges: int | tuple[str, ...] = asked.judges or 1
+    judges: int | tuple[str, ...] = 1 if asked.judges is None else asked.judges
     if prices is not None:
         judges = tuple(prices)
         if asked.judges is not None and asked.judges != len(judges):
@@ -254,14 +257,9 @@ def _fitted(
         return load(source)
     from bayesjudge.fitting import fit
 
-    shows = not (output.quiet or output.json)
     spec = read_model(sampling.model or "crossed")
-    with working("reading", shows):
-        found = scan(source, **reading.keywords(spec))
-    say_notes(reading_sentences(found.mapping, found.unused_columns), output.quiet)
-    say_problems([p for p in found.problems if p.severity != "error"], output.quiet)
-    scores = found.require(source)
-    with working("fitting", shows):
+    scores = read_aloud([source], reading.keywords(spec), output).require(source)
+    with working("fitting", output.shows_progress):
         return fit(scores, spec, priors=sampling.prior or (), **sampling.settings())
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from bayesjudge.cli.answers import Answered, Part, Road, answer_tables, finish
 from bayesjudge.cli.messages import (
-    print_json,
-    print_tables,
-    say,
     say_notes,
     say_problems,
     working,
@@ -23,23 +19,19 @@ from bayesjudge.cli.options import (
     SamplingOptions,
     arguments_of,
     command_line,
-    named_together,
     one_or_many,
 )
 from bayesjudge.engines import Settings, choose_engine
-from bayesjudge.errors import BayesjudgeError, DataError, UsageError
+from bayesjudge.errors import UsageError
 from bayesjudge.fitted import Fit, load
 from bayesjudge.fitting import fit
 from bayesjudge.report.answers import Answer, Question, answer, result_object
 from bayesjudge.report.beside import anchored_table, beside_sentences
-from bayesjudge.report.files import Content, OutputFolder, checked_folder
+from bayesjudge.report.files import checked_folder
 from bayesjudge.report.results_folder import (
     BESIDE_FILES,
-    INDEX_FILES,
     RESULT_FILES,
     SENSITIVITY_FILE,
-    folder_name,
-    index_files,
     result_files,
 )
 from bayesjudge.report.sentences import (
@@ -48,7 +40,7 @@ from bayesjudge.report.sentences import (
     question_sentences,
     reading_sentences,
 )
-from bayesjudge.scores import Problem, Reading, Scores, read_scores, scan, split_by
+from bayesjudge.scores import Scores, read_scores
 from bayesjudge.spec import ModelSpec, override_prior, read_model
 
 if TYPE_CHECKING:
@@ -75,14 +67,14 @@ class Job:
         return (*RESULT_FILES, *BESIDE_FILES, *more)
 
     @property
-    def quiet(self) -> bool:
-        """Whether notes are kept back."""
-        return self.output.quiet
-
-    @property
-    def shows_progress(self) -> bool:
-        """Whether a terminal is told that work goes on."""
-        return not (self.output.quiet or self.output.json)
+    def road(self) -> Road:
+        """What is done with each table."""
+        other = ", use --engine numpyro" if self.engine == "pymc" else ""
+        distrust = (
+            "the fit did not converge{about}, so the leaderboard cannot be relied on. "
+            f"Raise --draws and --tune{other}, or say --allow-unconverged"
+        )
+        return Road("rank", lambda part: _rank(part, self), self.files, self.output, distrust)
 
 
 def run_rank(
@@ -121,10 +113,7 @@ def run_rank(
         raise UsageError("a saved fit is ranked by itself", fits[0], "Name no other source")
     job = _job(sampling, question, output, command)
     keywords = reading.keywords(job.spec)
-    if by is None:
-        _rank_table(sources, keywords, job)
-    else:
-        _rank_groups(split_by(source, by, **keywords), by, named_together(sources), job)
+    answer_tables(sources, keywords, by, job.road)
 
 
 def run_demo(generations: int, sampling: SamplingOptions, output: OutputOptions) -> None:
@@ -137,8 +126,9 @@ def run_demo(generations: int, sampling: SamplingOptions, output: OutputOptions)
     table = demo_table(generations, sampling.seed or 0)
     say_notes([DEMO_SOURCE], quiet=False)
     scores = replace(read_scores(table), source="demo (simulated)")
-    found = _fit_and_answer(scores, job, (), extra={"simulated": True, "source_note": DEMO_SOURCE})
-    _finish(found, job, folder, title="simulated, in the shape of MT-Bench")
+    extra = {"unused_columns": [], "simulated": True, "source_note": DEMO_SOURCE}
+    found = _fit_and_answer(scores, job, extra)
+    finish(_leaving(found, job, "simulated, in the shape of MT-Bench"), job.road, folder)
 
 
 def is_saved_fit(source: str) -> bool:
@@ -160,18 +150,17 @@ def _job(sampling: SamplingOptions, question: Question, output: OutputOptions, c
         spec = override_prior(spec, text)
     engine = choose_engine(sampling.engine or "auto", spec.family, covariates=bool(spec.covariates))
     settings = sampling.settings()
+    if engine != "exact" and (question.finite or question.pool is not None):
+        # What an engine samples cannot be drawn afterwards.
+        settings["nested_effects"] = True
     Settings(**settings)
     return Job(spec, engine, settings, question, output, command)
 
 
-def _rank_table(sources: Sequence[str], keywords: Mapping[str, Any], job: Job) -> None:
-    folder = checked_folder(job.output.out, job.files)
-    with working("reading", job.shows_progress):
-        found = scan(one_or_many(sources), **keywords)
-    _say_reading(found, job)
-    scores = found.require(named_together(sources))
-    answered = _fit_and_answer(scores, job, found.unused_columns)
-    _finish(answered, job, folder)
+def _rank(part: Part, job: Job) -> Answered:
+    scores = part.reading.require(part.source)
+    found = _fit_and_answer(scores, job, part.extra, level=part.level, step=part.step)
+    return _leaving(found, job, part.title)
 
 
 def _rank_saved(source: str, job: Job) -> None:
@@ -179,83 +168,31 @@ def _rank_saved(source: str, job: Job) -> None:
     saved = load(source)
     if any(job.output.groups().values()):
         saved = saved.extend(**job.output.groups())
-    say_notes(reading_sentences(saved.scores.mapping, ()), job.quiet)
-    say_problems(saved.scores.problems, job.quiet)
+    say_notes(reading_sentences(saved.scores.mapping, ()), job.output.quiet)
+    say_problems(saved.scores.problems, job.output.quiet)
     answered = _answer_aloud(saved, job, {"unused_columns": None, "saved_fit": source})
-    _finish(answered, job, folder)
+    finish(_leaving(answered, job), job.road, folder)
 
 
-def _finish(found: Answer, job: Job, folder: OutputFolder | None, title: str = "") -> None:
-    """Write and print one answer, then exit 1 where it did not converge."""
-    if folder is not None:
-        folder.write(result_files(found, job.command, title))
-        say_notes(group_sentences(found.fit), job.quiet)
-        say_notes([f"results written to {folder.path}"], job.quiet)
-    if job.output.json:
-        print_json(result_object(found))
-    else:
-        print_tables(_leaderboard(found, title), *_anchored(found), *_sensitivity(found))
-    _exit_unless_converged([""] if not found.converged else [], job)
-
-
-def _rank_groups(readings: Mapping[str, Reading], by: str, source: str, job: Job) -> None:
-    folders = {level: folder_name(level) for level in readings}
-    names = [f"{folder}/{name}" for folder in folders.values() for name in job.files]
-    folder = checked_folder(job.output.out, [*names, *INDEX_FILES])
-    common = _common_problems(readings)
-    first = next(iter(readings.values()))
-    say_notes(reading_sentences(first.mapping, first.unused_columns), job.quiet)
-    say_problems(common, job.quiet)
-    groups: dict[str, object] = {}
-    index, tables, unconverged = [], [], []
-    files: dict[str, Content] = {}
-    for number, (level, found) in enumerate(readings.items(), start=1):
-        row = {"level": level, "folder": folders[level], "status": "done", "message": ""}
-        try:
-            own = [p for p in found.problems if p not in common and p.severity != "error"]
-            say_problems(own, job.quiet, level)
-            scores = found.require(f"{source}, {by} {level}")
-            step = f"{level} ({number} of {len(readings)})"
-            answered = _fit_and_answer(scores, job, found.unused_columns, level=level, step=step)
-        except BayesjudgeError as error:
-            say(f"[{level}] error: {error}")
-            groups[level] = {
-                "error": {"what": error.what, "where": error.where, "remedy": error.remedy}
-            }
-            index.append(row | {"folder": "", "status": "failed", "message": str(error)})
-            continue
-        title = f"{by} {level}"
-        groups[level] = result_object(answered)
-        tables += [_leaderboard(answered, title), *_anchored(answered), *_sensitivity(answered)]
-        if not answered.converged:
-            unconverged.append(level)
-            row |= {"status": "not converged", "message": answered.alarm}
-        index.append(row)
-        for name, content in result_files(answered, job.command, title).items():
-            files[f"{folders[level]}/{name}"] = content
-    if folder is not None:
-        folder.write({**files, **index_files(by, index, groups)})
-        say_notes([f"results written to {folder.path}, listed in index.csv"], job.quiet)
-    if job.output.json:
-        print_json({"by": by, "groups": groups})
-    else:
-        print_tables(*tables)
-    failed = [row["level"] for row in index if row["status"] == "failed"]
-    if failed:
-        raise DataError(f"{len(failed)} of {len(readings)} groups failed: {', '.join(failed)}")
-    _exit_unless_converged(unconverged, job)
+def _leaving(found: Answer, job: Job, title: str = "") -> Answered:
+    return Answered(
+        lambda: result_object(found),
+        lambda: [_leaderboard(found, title), *_anchored(found), *_sensitivity(found)],
+        lambda: result_files(found, job.command, title),
+        "" if found.converged else found.alarm,
+        group_sentences(found.fit),
+    )
 
 
 def _fit_and_answer(
     scores: Scores,
     job: Job,
-    unused: tuple[str, ...],
+    extra: dict[str, Any],
     *,
     level: str | None = None,
     step: str = "",
-    extra: dict[str, Any] | None = None,
 ) -> Answer:
-    with working(f"fitting {step}".rstrip(), job.shows_progress):
+    with working(f"fitting {step}".rstrip(), job.output.shows_progress):
         made = fit(
             scores,
             job.spec,
@@ -264,20 +201,20 @@ def _fit_and_answer(
             log_likelihood=job.output.log_likelihood,
             predictive=job.output.predictive,
         )
-    return _answer_aloud(made, job, {"unused_columns": list(unused), **(extra or {})}, level)
+    return _answer_aloud(made, job, extra, level)
 
 
 def _answer_aloud(made: Fit, job: Job, extra: dict[str, Any], level: str | None = None) -> Answer:
     again = "fitting again with other priors" if job.question.sensitivity else "answering"
-    with working(again, job.shows_progress):
+    with working(again, job.output.shows_progress):
         found = answer(made, job.question, extra)
     lines = [
         *assumption_sentences(found),
         *question_sentences(found.about),
         *beside_sentences(found.beside),
     ]
-    say_notes(lines, job.quiet, level)
-    say_problems(found.findings, job.quiet, level)
+    say_notes(lines, job.output.quiet, level)
+    say_problems(found.findings, job.output.quiet, level)
     return found
 
 
@@ -309,29 +246,3 @@ def _sensitivity(found: Answer) -> list[RenderableType]:
     from bayesjudge.report.terminal import frame_table
 
     return [frame_table(found.sensitivity, "P(best) with the priors of all scales x 1/2 and x 2")]
-
-
-def _say_reading(found: Reading, job: Job) -> None:
-    say_notes(reading_sentences(found.mapping, found.unused_columns), job.quiet)
-    say_problems([p for p in found.problems if p.severity != "error"], job.quiet)
-
-
-def _common_problems(readings: Mapping[str, Reading]) -> tuple[Problem, ...]:
-    """Return what is said of every level: of the whole table, then."""
-    first, *others = readings.values()
-    return tuple(
-        p
-        for p in first.problems
-        if p.severity != "error" and all(p in other.problems for other in others)
-    )
-
-
-def _exit_unless_converged(levels: list[str], job: Job) -> None:
-    if not levels or job.output.allow_unconverged:
-        return
-    about = f" ({', '.join(levels)})" if levels != [""] else ""
-    say(
-        f"error: the fit did not converge{about}, so the leaderboard cannot be relied on. "
-        "Raise --draws and --tune, or say --allow-unconverged"
-    )
-    raise typer.Exit(1)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesjudge.closed_form.complete import complete_array
 from bayesjudge.closed_form.panel_variance import PanelComponents
-from bayesjudge.errors import DataError, UsageError
+from bayesjudge.errors import UsageError
 
 type Floats = NDArray[np.float64]
 type Truths = NDArray[np.bool_]
@@ -200,9 +201,7 @@ def pool_constants(scores: ArrayLike) -> PoolConstants:
     DataError
         Where there are fewer than three axes, or one is empty.
     """
-    x = np.asarray(scores, dtype=float)
-    if x.ndim < 3 or 0 in x.shape[-3:]:
-        raise DataError(f"scores of shape {x.shape} have no scenarios, generations and judges")
+    x = complete_array(scores)
     k = x.shape[-1]
     item = x.mean(axis=-1)
     centre = item.mean(axis=-1, keepdims=True)

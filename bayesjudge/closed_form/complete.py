@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bayesjudge.closed_form.strata import EXACT_ENGINE
 from bayesjudge.errors import DataError
@@ -31,6 +31,20 @@ class CompleteScores:
 
     values: Floats
     shared: bool
+
+
+def complete_array(scores: ArrayLike) -> Floats:
+    """Return scores as an array (..., n, m, K).
+
+    Raises
+    ------
+    DataError
+        Where there are fewer than three axes, or one is empty.
+    """
+    x = np.asarray(scores, dtype=float)
+    if x.ndim < 3 or 0 in x.shape[-3:]:
+        raise DataError(f"scores of shape {x.shape} have no scenarios, generations and judges")
+    return x
 
 
 def complete_scores(scores: Scores) -> CompleteScores:

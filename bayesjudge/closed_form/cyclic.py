@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesjudge.closed_form.complete import complete_array
 from bayesjudge.closed_form.intervals import satterthwaite_df
 from bayesjudge.closed_form.panel_variance import (
     PanelComponents,
@@ -103,9 +104,7 @@ def panel_mean_squares(scores: ArrayLike) -> PanelMeanSquares:
     DataError
         Where there are fewer than three axes, or one is empty.
     """
-    x = np.asarray(scores, dtype=float)
-    if x.ndim < 3 or 0 in x.shape[-3:]:
-        raise DataError(f"scores of shape {x.shape} have no scenarios, generations and judges")
+    x = complete_array(scores)
     n, m, k = x.shape[-3:]
     item, scenario_judge = x.mean(axis=-1), x.mean(axis=-2)
     scenario, judge = item.mean(axis=-1), scenario_judge.mean(axis=-2)

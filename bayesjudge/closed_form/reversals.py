@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.closed_form.multiplicity import holm
 from bayesjudge.errors import DataError
 
 type Floats = NDArray[np.float64]
@@ -106,17 +107,6 @@ def rank_reversals(tasks: Floats, n_resamples: int, rng: np.random.Generator) ->
     difference = np.where(seen.any(axis=0), centre, np.nan).reshape(m, -1)
     p_t = _t_tests(statistic, count[0].reshape(m, -1) - 1)
     return Reversals(pairs, difference, p_t, p, holm(p), n_resamples)
-
-
-def holm(p_values: Floats) -> Floats:
-    """Return Holm's adjusted p values, in the order given; nulls stay and count for nothing."""
-    p = np.asarray(p_values, dtype=float)
-    known = np.flatnonzero(~np.isnan(p))
-    order = known[np.argsort(p[known], kind="stable")]
-    stepped = np.maximum.accumulate(p[order] * np.arange(order.size, 0, -1))
-    adjusted = np.full(p.size, np.nan)
-    adjusted[order] = np.minimum(stepped, 1.0)
-    return adjusted
 
 
 def posterior_reversals(draws: Floats, rope: float) -> Floats:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bayesjudge.engines.conditional import draw_effects
 from bayesjudge.engines.effects import INTERCEPT, Integrated, is_kept
 from bayesjudge.engines.strata import Balanced, balance, log_likelihood
+from bayesjudge.engines.streams import Streams
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Floats = NDArray[np.float64]
@@ -36,21 +37,21 @@ class BalancedModel(Integrated):
         slope = np.divide(change, 2 * step, out=np.zeros(own.size), where=step > 0)
         return float(values[0]), slope[: sd.size], slope[sd.size :]
 
-    def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
+    def kept_effects(self, sd: Floats, noise: Floats, streams: Streams) -> dict[str, Floats]:
         """Draw the effects that are kept, (n, *shape) by variable, and the intercept."""
         wanted = [t.variable for t in self._terms() if is_kept(t, self.resolved.panel)]
-        rng = np.random.default_rng([seed, 1])
+        rng = np.random.default_rng([streams.seed, 1])
         drawn = draw_effects(rng, sd, noise, self.strata, (INTERCEPT, *wanted))
         return self._by_level(drawn)
 
     def other_effects(
-        self, sd: Floats, noise: Floats, seed: int, kept: dict[str, Floats]
+        self, sd: Floats, noise: Floats, streams: Streams, kept: dict[str, Floats]
     ) -> dict[str, Floats]:
         """Draw the others but generations, given those that are kept."""
         wanted = tuple(t.variable for t in self._terms() if t.variable not in kept)
         if not wanted:
             return {}
-        rng = np.random.default_rng([seed, 2])
+        rng = np.random.default_rng([streams.seed, 2])
         shape = self.strata.means.shape
         given = {}
         for part in self.strata.parts:

@@ -16,13 +16,17 @@ from bayesjudge.engines.block_levels import (
 )
 from bayesjudge.engines.cells import Cells, CommonAndOwn, Coordinates, Eliminated, Grid, Local
 from bayesjudge.engines.effects import INTERCEPT
+from bayesjudge.engines.streams import Streams
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
+# What random numbers are for; the last one and those after it for a term each.
+_DENSE, _SCENARIO, _SCENARIO_PARTS, _BLOCK, _BLOCK_PARTS, _WITHOUT_SCORES = range(6)
+
 
 def draw_effects(
-    rngs: list[np.random.Generator],
+    streams: Streams,
     sd: Floats,
     noise: Floats,
     cells: Cells,
@@ -32,8 +36,8 @@ def draw_effects(
 
     Parameters
     ----------
-    rngs : list of numpy.random.Generator
-        One each for dense, scenario and block coordinates.
+    streams : Streams
+        Of the m draws.
     sd, noise : (m, n_sd), (m, V)
         Rows that are alike are solved once where they follow one another.
     cells : Cells
@@ -45,7 +49,7 @@ def draw_effects(
     new = np.ones(m, bool)
     new[1:] = (sd[1:] != sd[:-1]).any(axis=1) | (noise[1:] != noise[:-1]).any(axis=1)
     found = _repeated(solve(sd[new], noise[new], cells), np.cumsum(new) - 1, bool(wanted))
-    unit = found.rhs + rngs[0].standard_normal(found.rhs.shape)
+    unit = found.rhs + streams.normal(_DENSE, found.rhs.shape[1:])
     upper = found.factor.swapaxes(1, 2)
     dense = np.linalg.solve(upper, unit[..., None])[..., 0] * found.dense_sd
     effects: dict[str, Floats] = {}
@@ -64,8 +68,10 @@ def draw_effects(
         left = (
             np.stack(found.outer.rhs, axis=2) - (found.across @ mean.reshape(m, 1, -1, 1))[..., 0]
         )
-        draws = _back(rngs[1], found.outer.factor, np.moveaxis(left, 2, 0))
-        values = _parts(rngs[1], draws, coordinates_of_outer(outer, sd))
+        noise_of = streams.normal(_SCENARIO, left.shape[1:])
+        draws = _back(found.outer.factor, np.moveaxis(left + noise_of, 2, 0))
+        above = coordinates_of_outer(outer, sd)
+        values = _parts(streams, _SCENARIO_PARTS, draws, above)
         _name(effects, values, cells.outer, cells, names)
         by_cell = by_cell + (values @ outer.basis.T)[:, cells.scenario]
     if inner is not None and found.inner is not None and wanted:
@@ -73,9 +79,11 @@ def draw_effects(
         for a, row in enumerate(found.inner.gain):
             for c, entry in enumerate(row):
                 left[a] -= entry * by_cell[:, :, c]
-        draws = _back(rngs[2], found.inner.factor, left)
-        values = _parts(rngs[2], draws, coordinates_of_inner(inner, sd, cells))
-        _name(effects, values, cells.inner, cells, names, rngs[2], sd)
+        noise_of = streams.normal(_BLOCK, (left.shape[0], left.shape[2]))
+        draws = _back(found.inner.factor, left + noise_of.swapaxes(0, 1))
+        within = coordinates_of_inner(inner, sd, cells)
+        values = _parts(streams, _BLOCK_PARTS, draws, within)
+        _name(effects, values, cells.inner, cells, names, streams, sd)
     return effects
 
 
@@ -103,9 +111,8 @@ def _repeated(found: Solved, row: Ints, with_inner: bool) -> Solved:
     )
 
 
-def _back(rng: np.random.Generator, factor: Grid, left: Floats) -> list[Floats]:
-    """Return q draws (m, K) of unit coordinates: inverse transposed factor times left + noise."""
-    left = left + rng.standard_normal(left.shape)
+def _back(factor: Grid, left: Floats) -> list[Floats]:
+    """Return q draws (m, K) of unit coordinates: inverse transposed factor times (q, m, K)."""
     q = len(factor)
     out: list[Floats] = [left[0]] * q
     for a in reversed(range(q)):
@@ -117,7 +124,10 @@ def _back(rng: np.random.Generator, factor: Grid, left: Floats) -> list[Floats]:
 
 
 def _parts(
-    rng: np.random.Generator, draws: list[Floats], coordinates: Coordinates | CommonAndOwn
+    streams: Streams,
+    purpose: int,
+    draws: list[Floats],
+    coordinates: Coordinates | CommonAndOwn,
 ) -> Floats:
     """Return the effects of every term's coordinates, (m, K, q), from draws of unit ones."""
     if isinstance(coordinates, Coordinates):
@@ -128,7 +138,9 @@ def _parts(
         total = total + draw
     # Given the sum of the two in each cell the common part is normal.
     whole_sd = np.maximum(own + coordinates.size * coordinates.common, np.finfo(float).tiny)
-    common = common_sd / whole_sd * (common_sd * total + own * rng.standard_normal(total.shape))
+    common = (
+        common_sd / whole_sd * (common_sd * total + own * streams.normal(purpose, total.shape[1:]))
+    )
     shared = coordinates.common * total - common
     return np.stack([common, *(draw * own + shared for draw in draws)], axis=2)
 
@@ -139,12 +151,12 @@ def _name(
     terms: tuple[Local, ...],
     cells: Cells,
     names: set[str],
-    rng: np.random.Generator | None = None,
+    streams: Streams | None = None,
     sd: Floats | None = None,
 ) -> None:
     """Give coordinates of scenarios (m, S, q) or blocks (m, K, q) their terms' shapes."""
     m, start = len(values), 0
-    for local in terms:
+    for number, local in enumerate(terms):
         term = local.term
         stop = start + local.basis.shape[1]
         levels = values[..., start:stop] @ local.levels.T
@@ -157,13 +169,14 @@ def _name(
             for dim, size in zip(term.dims, term.shape, strict=True)
             if dim not in (cells.scenario_facet, cells.along)
         ]
-        if rng is None or sd is None:
+        if streams is None or sd is None:
             whole = levels.reshape(m, n_scenarios, *others)
             front = [cells.scenario_facet]
         else:
             # Blocks without a score know their prior only.
             width = local.basis.shape[1]
-            prior = rng.standard_normal((m, n_scenarios, cells.n_backbones, width))
+            shape = (n_scenarios, cells.n_backbones, width)
+            prior = streams.normal(_WITHOUT_SCORES + number, shape)
             whole = np.zeros((m, n_scenarios, cells.n_backbones, levels.shape[-1]))
             own = sd[:, local.sd_index]
             whole[:] = (prior * own[:, None]) @ local.levels.T

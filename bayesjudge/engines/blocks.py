@@ -16,6 +16,7 @@ from bayesjudge.engines.block_levels import solve
 from bayesjudge.engines.block_slopes import slope_of_blocks
 from bayesjudge.engines.cells import Cells, single_precision
 from bayesjudge.engines.effects import INTERCEPT, Integrated, is_kept
+from bayesjudge.engines.streams import Streams
 from bayesjudge.resolution import Resolved
 
 type Floats = NDArray[np.float64]
@@ -85,27 +86,27 @@ class BlocksModel(Integrated):
         change = fast.values(sd[few], noise[few]) - self.values(sd[few], noise[few])
         return fast if np.ptp(change) < _ROUGHLY else self
 
-    def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
+    def kept_effects(self, sd: Floats, noise: Floats, streams: Streams) -> dict[str, Floats]:
         """Draw the effects that are kept, (n, *shape) by variable, and the intercept."""
         names = {t.variable for t in self.resolved.terms if is_kept(t, self.resolved.panel)}
-        return self._draw(sd, noise, seed, names | {INTERCEPT})
+        return self._draw(sd, noise, streams, names | {INTERCEPT})
 
     def other_effects(
-        self, sd: Floats, noise: Floats, seed: int, kept: dict[str, Floats]
+        self, sd: Floats, noise: Floats, streams: Streams, kept: dict[str, Floats]
     ) -> dict[str, Floats]:
         """Draw the others but generations: the same draws as gave those that are kept."""
-        return self._draw(sd, noise, seed, {t.variable for t in self.resolved.terms} - set(kept))
+        return self._draw(sd, noise, streams, {t.variable for t in self.resolved.terms} - set(kept))
 
-    def _draw(self, sd: Floats, noise: Floats, seed: int, names: set[str]) -> dict[str, Floats]:
+    def _draw(
+        self, sd: Floats, noise: Floats, streams: Streams, names: set[str]
+    ) -> dict[str, Floats]:
         step = max(1, _AT_ONCE // self.cells.backbone.size)
         # Resampled draws recur: side by side they are solved once.
         order = np.lexsort(np.hstack([sd, noise]).T)
 
         def part(i: int) -> dict[str, Floats]:
-            # A stream for each part and level: what is drawn of one moves no other.
-            rngs = [np.random.default_rng([seed, level, i]) for level in (11, 12, 13)]
-            rows = order[i : i + step]
-            return draw_effects(rngs, sd[rows], noise[rows], self.cells, names)
+            some = order[i : i + step]
+            return draw_effects(streams.of(some), sd[some], noise[some], self.cells, names)
 
         parts = list(self._pool.map(part, range(0, len(sd), step)))
         back = np.argsort(order)

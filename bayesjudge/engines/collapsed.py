@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayesjudge.engines.cross_products import Layout, cross_products, lay_out
 from bayesjudge.engines.effects import INTERCEPT, Integrated, is_kept
 from bayesjudge.engines.marginal import Moments, draw_effects, log_likelihood, moments
+from bayesjudge.engines.streams import Streams
 from bayesjudge.resolution import Resolved
 
 type Array = Any
@@ -50,21 +51,24 @@ class Collapsed(Integrated):
             value, (d_sd, d_noise) = _slope(sd, noise, self.moments)
             return float(value), np.asarray(d_sd), np.asarray(d_noise)
 
-    def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
+    def kept_effects(self, sd: Floats, noise: Floats, streams: Streams) -> dict[str, Floats]:
         """Draw the effects that are kept, (n, *shape) by variable, and the intercept."""
         names = {t.variable for t in self.resolved.terms if is_kept(t, self.resolved.panel)}
-        return self._draw(sd, noise, seed, names | {INTERCEPT})
+        return self._draw(sd, noise, streams, names | {INTERCEPT})
 
     def other_effects(
-        self, sd: Floats, noise: Floats, seed: int, kept: dict[str, Floats]
+        self, sd: Floats, noise: Floats, streams: Streams, kept: dict[str, Floats]
     ) -> dict[str, Floats]:
         """Draw the others but generations: the same draws as gave those that are kept."""
         names = {t.variable for t in self.resolved.terms} - set(kept)
-        return self._draw(sd, noise, seed, names)
+        return self._draw(sd, noise, streams, names)
 
-    def _draw(self, sd: Floats, noise: Floats, seed: int, names: set[str]) -> dict[str, Floats]:
+    def _draw(
+        self, sd: Floats, noise: Floats, streams: Streams, names: set[str]
+    ) -> dict[str, Floats]:
         with jax.enable_x64(True):
-            keys = jax.random.split(jax.random.key(seed + 1), len(sd))
+            key = jax.random.key(streams.seed + 1)
+            keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, streams.rows)
             dense, block = _draw_all(keys, sd, noise, self.moments)
         return {
             name: value

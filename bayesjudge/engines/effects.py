@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.engines.streams import Streams
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Floats = NDArray[np.float64]
@@ -45,14 +46,14 @@ class Integrated(Protocol):
         """Return a faster model, within a tenth there: proposals are adapted to it."""
         return self
 
-    def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
+    def kept_effects(self, sd: Floats, noise: Floats, streams: Streams) -> dict[str, Floats]:
         """Draw the effects that are kept, (n, *shape) by variable, and the intercept."""
         ...
 
     def other_effects(
-        self, sd: Floats, noise: Floats, seed: int, kept: dict[str, Floats]
+        self, sd: Floats, noise: Floats, streams: Streams, kept: dict[str, Floats]
     ) -> dict[str, Floats]:
-        """Draw the others but generations, given those that are kept."""
+        """Draw the others but generations, given those that were kept of the same draws."""
         ...
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from numpyro import handlers
@@ -16,8 +17,10 @@ from numpyro.distributions.transforms import ExpTransform
 from numpyro.infer import NUTS
 from numpyro.infer.util import constrain_fn, potential_energy
 
+from bayesjudge.engines.devices import double_precision
 from bayesjudge.engines.family_model import Layout, family_model, lay_out
 from bayesjudge.engines.nuts import MAX_TREE_DEPTH, chains_of, run_mcmc
+from bayesjudge.engines.preconditioning import Map, find_map
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.engines.sampled import draws_of_samples, kept_terms, starting_values
 from bayesjudge.resolution import Resolved
@@ -43,30 +46,37 @@ def sample_family(resolved: Resolved, settings: Settings) -> Draws:
     Returns
     -------
     Draws
-        Effects of generations only where ``nested_effects`` asks for them.
+        Effects of generations, and of interactions with a random facet, only where
+        ``nested_effects`` asks for them.
     """
     started = time.perf_counter()
     layout = lay_out(resolved)
     passed = time.perf_counter() - started
-    with jax.enable_x64(True):
+    with double_precision(settings.platform) as note:
         program = flatten(resolved, layout)
         rng = np.random.default_rng(settings.random_seed)
-        start = program.start(starting_values(resolved), settings.chains, rng)
+        starts = program.start(starting_values(resolved), settings.chains, rng)
+        found = find_map(resolved, program.shapes, program.potential, starts[0])
+        if found is not None:
+            starts = rng.standard_normal(starts.shape)
+        walk = Walk(program, found)
         kernel = NUTS(
-            potential_fn=program.potential,
+            potential_fn=walk.potential,
             max_tree_depth=MAX_TREE_DEPTH,
             target_accept_prob=settings.target_accept,
             dense_mass=False,
         )
-        q, stats = run_mcmc(
-            chains_of(kernel, settings),
-            settings,
-            init_params=start if settings.chains > 1 else start[0],
-        )
+        first = walk.part(starts if settings.chains > 1 else starts[0])
+        z, stats = run_mcmc(chains_of(kernel, settings), settings, init_params=first)
         wanted = {t.variable for t in kept_terms(resolved, settings)}
-        samples = program.constrain(q, {f"{name}_effect" for name in wanted})
+        samples = walk.constrain(z, {f"{name}_effect" for name in wanted})
     draws = draws_of_samples(resolved, samples, stats)
-    return replace(draws, seconds=time.perf_counter() - started, pass_seconds=passed)
+    return replace(
+        draws,
+        seconds=time.perf_counter() - started,
+        pass_seconds=passed,
+        notes=(note,) if note else (),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,25 +119,71 @@ class Program:
             parts.append(part)
         return np.concatenate(parts, axis=1)
 
-    def constrain(self, q: Any, effects: set[str]) -> dict[str, Any]:
-        """Return every site of (chain, draw, D) vectors, of effects those named.
+    def sites(self, q: Any, effects: set[str]) -> dict[str, Any]:
+        """Return every site of a vector (D,), of effects those named.
+
+        Unit-scale effects themselves are left out.
+        """
+        found = constrain_fn(self.model, (), {}, self.unpack(q), return_deterministic=True)
+        return {
+            name: value
+            for name, value in found.items()
+            if name in effects or not name.endswith(("_effect", "_z", "_w"))
+        }
+
+
+SHARED, OWN = "shared", "own"
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """What a sampler walks in: coordinates that scenarios share, and the others.
+
+    The sampler learns the covariance of the shared ones, scales among them: there
+    the Hessian at one point says least.
+
+    Attributes
+    ----------
+    program : Program
+    onto : Map or None
+        From there to the program's vector; None where that is walked in itself.
+    """
+
+    program: Program
+    onto: Map | None
+
+    @property
+    def width(self) -> int:
+        """How many coordinates are shared; 0 without a map."""
+        return 0 if self.onto is None else int(self.onto.shared.shape[0])
+
+    def part(self, z: Any) -> dict[str, Any]:
+        """Part vectors (..., D) into shared and other coordinates."""
+        parts = {SHARED: z[..., : self.width], OWN: z[..., self.width :]}
+        return {name: part for name, part in parts.items() if part.shape[-1]}
+
+    def vector(self, parts: dict[str, Any]) -> Any:
+        """Return the program's vector, (D,)."""
+        z = jnp.concatenate([parts[name] for name in (SHARED, OWN) if name in parts])
+        return z if self.onto is None else self.onto(z)
+
+    def potential(self, parts: dict[str, Any]) -> Any:
+        """Return minus the log density, up to a constant."""
+        return self.program.potential(self.vector(parts))
+
+    def constrain(self, parts: dict[str, Any], effects: set[str]) -> dict[str, Any]:
+        """Return every site of (chain, draw, ...) draws, of effects those named.
 
         Unit-scale effects themselves are left out.
         """
 
-        def sites(one: Any) -> dict[str, Any]:
-            found = constrain_fn(self.model, (), {}, self.unpack(one), return_deterministic=True)
-            return {
-                name: value
-                for name, value in found.items()
-                if name in effects or not name.endswith(("_effect", "_z", "_w"))
-            }
+        def sites(one: dict[str, Any]) -> dict[str, Any]:
+            return self.program.sites(self.vector(one), effects)
 
-        flat = q.reshape(-1, q.shape[-1])
+        shape = next(iter(parts.values())).shape[:2]
+        flat = {name: v.reshape(-1, v.shape[-1]) for name, v in parts.items()}
         found = jax.jit(lambda rows: jax.lax.map(sites, rows, batch_size=_AT_ONCE))(flat)
-        return {
-            name: np.asarray(v).reshape(*q.shape[:2], *v.shape[1:]) for name, v in found.items()
-        }
+        return {name: np.asarray(v).reshape(*shape, *v.shape[1:]) for name, v in found.items()}
 
 
 def flatten(resolved: Resolved, layout: Layout) -> Program:

@@ -22,7 +22,7 @@ from bayesjudge.engines.likelihoods import (
 from bayesjudge.engines.nuts import sample_prior, sample_scale, sample_unit_effects
 from bayesjudge.engines.observations import (
     Observations,
-    information_per_score,
+    information,
     observe,
 )
 from bayesjudge.resolution import Resolved, ResolvedTerm
@@ -111,19 +111,19 @@ def lay_out(resolved: Resolved, aggregate: bool = True, adapt: bool = True) -> L
     cell = None
     if np.prod(shape, dtype=float) <= _MOST_CELLS_A_ROW * seen.n_predictors:
         cell = np.ravel_multi_index(tuple(codes[name] for name in facets), shape)
-    information: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     if adapt:
-        each = information_per_score(resolved)
+        guess = information(resolved)
         for term in resolved.terms:
-            counts = np.bincount(term.codes, minlength=term.n_levels) * each
+            levels = guess[term.variable]
             centred = any(term.centred)
             # Zero-sum normals take one scale, and one a level of a free axis would
             # not keep them so: scales by a facet stay at unit scale there.
             if not centred:
-                information[term.variable] = counts.reshape(term.shape)
+                known[term.variable] = levels.reshape(term.shape)
             elif term.by_codes is None:
-                information[term.variable] = float(counts.mean())
-    return Layout(seen, facets, shape, cell, information)
+                known[term.variable] = float(levels.mean())
+    return Layout(seen, facets, shape, cell, known)
 
 
 def _crosses(term: ResolvedTerm) -> bool:

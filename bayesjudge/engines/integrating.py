@@ -22,9 +22,13 @@ from bayesjudge.engines.effects import (
 from bayesjudge.engines.large import large_model
 from bayesjudge.engines.modes import Target
 from bayesjudge.engines.protocol import Draws, Settings
+from bayesjudge.engines.streams import Streams
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Floats = NDArray[np.float64]
+
+# Random numbers of generations: no engine uses those of this purpose.
+_GENERATIONS = 100
 
 
 def integrate(resolved: Resolved) -> Integrated | None:
@@ -67,9 +71,10 @@ def finish(
     nested : bool
         Draw every effect and not only those that are kept.
     """
-    effects = integrated.kept_effects(sd, noise, seed)
+    streams = Streams(seed, np.arange(len(sd)))
+    effects = integrated.kept_effects(sd, noise, streams)
     if nested:
-        effects |= _all_others(resolved, integrated, sd, noise, seed, effects, generations=True)
+        effects |= _all_others(resolved, integrated, sd, noise, streams, effects, generations=True)
     intercept = resolved.location + effects.pop(INTERCEPT)
     return Draws(
         scales=name_scales(resolved, sd, noise, shape),
@@ -101,7 +106,7 @@ def other_effects(
     scales: dict[str, Floats],
     intercept: Floats,
     kept: dict[str, Floats],
-    seed: int,
+    streams: Streams,
     generations: bool,
 ) -> dict[str, Floats]:
     """Draw the effects that a posterior does not hold, given those that it holds.
@@ -110,8 +115,8 @@ def other_effects(
     ----------
     scales, kept : dict of (chain, draw, ...) arrays
     intercept : (chain, draw)
-    seed : int
-        The same gives the same effects.
+    streams : Streams
+        With the seed of the fit, and which of its draws these are.
     generations : bool
         Go on to generations: one draw at a time, which takes a while.
 
@@ -127,7 +132,7 @@ def other_effects(
         return {}
     known = {name: value.reshape(-1, *value.shape[2:]) for name, value in kept.items()}
     known[INTERCEPT] = intercept.ravel() - resolved.location
-    drawn = _all_others(resolved, integrated, sd, noise, seed, known, generations)
+    drawn = _all_others(resolved, integrated, sd, noise, streams, known, generations)
     return {name: value.reshape(*shape, *value.shape[1:]) for name, value in drawn.items()}
 
 
@@ -136,14 +141,14 @@ def _all_others(
     integrated: Integrated,
     sd: Floats,
     noise: Floats,
-    seed: int,
+    streams: Streams,
     kept: dict[str, Floats],
     generations: bool,
 ) -> dict[str, Floats]:
-    drawn = integrated.other_effects(sd, noise, seed, kept)
+    drawn = integrated.other_effects(sd, noise, streams, kept)
     leaf = next((t for t in resolved.terms if t.dims == ("generation",)), None)
     if generations and leaf is not None and leaf.variable not in kept:
-        drawn[leaf.variable] = _leaf_effects(resolved, leaf, {**kept, **drawn}, sd, noise, seed)
+        drawn[leaf.variable] = _leaf_effects(resolved, leaf, {**kept, **drawn}, sd, noise, streams)
     return drawn
 
 
@@ -153,10 +158,9 @@ def _leaf_effects(
     effects: dict[str, Floats],
     sd: Floats,
     noise: Floats,
-    seed: int,
+    streams: Streams,
 ) -> Floats:
     """Draw the effects of generations given all others, one draw at a time."""
-    rng = np.random.default_rng([seed, 3])
     by = resolved.residual_by if resolved.residual_by is not None else 0
     start = int(sd_offsets(resolved.terms)[resolved.terms.index(leaf)])
     own = start + (leaf.by_codes if leaf.by_codes is not None else np.zeros(leaf.n_levels, int))
@@ -177,6 +181,10 @@ def _leaf_effects(
         width = sd[i, own]
         # Conditional of a unit-scale effect, so that a zero scale stays exact.
         shrink = 1.0 / (1.0 + width**2 * weight)
-        unit = width * total * shrink + np.sqrt(shrink) * rng.standard_normal(leaf.n_levels)
+        unit = (
+            width * total * shrink
+            + np.sqrt(shrink)
+            * streams.of(slice(i, i + 1)).normal(_GENERATIONS, (leaf.n_levels,))[0]
+        )
         out[i] = width * unit
     return out

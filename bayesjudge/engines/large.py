@@ -20,9 +20,13 @@ from scipy.linalg import cholesky, solve_triangular
 
 from bayesjudge.engines.cross_products import block_facet, dense_columns
 from bayesjudge.engines.effects import INTERCEPT, Integrated, forward_slope, is_kept, sd_offsets
+from bayesjudge.engines.streams import Streams
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Floats = NDArray[np.float64]
+
+# What random numbers are for.
+_SMALL, _SECOND, _FIRST = range(3)
 type Ints = NDArray[np.int64]
 
 # Polynomial in the three log scales: its degree, factors it is fitted to and
@@ -153,19 +157,19 @@ class LargeModel(Integrated):
         error = np.abs(found.values(at, at_noise) - exact).max()
         return found if error < _TOLERANCE else self
 
-    def kept_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
+    def kept_effects(self, sd: Floats, noise: Floats, streams: Streams) -> dict[str, Floats]:
         """Draw the effects that are kept, (n, *shape) by variable, and the intercept."""
-        effects = self._small_effects(sd, noise, seed)
+        effects = self._small_effects(sd, noise, streams)
         if any(is_kept(t, self.resolved.panel) for t in self.terms):
-            effects |= self._large_effects(sd, noise, seed)
+            effects |= self._large_effects(sd, noise, streams)
         names = {t.variable for t in self.resolved.terms if is_kept(t, self.resolved.panel)}
         return {n: v for n, v in effects.items() if n in names | {INTERCEPT}}
 
     def other_effects(
-        self, sd: Floats, noise: Floats, seed: int, kept: dict[str, Floats]
+        self, sd: Floats, noise: Floats, streams: Streams, kept: dict[str, Floats]
     ) -> dict[str, Floats]:
         """Draw the two large facets: one factor a draw."""
-        effects = self._small_effects(sd, noise, seed) | self._large_effects(sd, noise, seed)
+        effects = self._small_effects(sd, noise, streams) | self._large_effects(sd, noise, streams)
         return {n: v for n, v in effects.items() if n not in kept}
 
     def _remainder(self, sd: Floats, noise: Floats) -> Remainder:
@@ -183,15 +187,14 @@ class LargeModel(Integrated):
         outside = np.linalg.norm(t, axis=1) > _RADIUS
         return replace(left, constant=np.where(outside, -np.inf, left.constant))
 
-    def _coordinates(self, sd: Floats, noise: Floats, seed: int) -> Floats:
-        rng = np.random.default_rng([seed, 11])
+    def _coordinates(self, sd: Floats, noise: Floats, streams: Streams) -> Floats:
         own = sd[:, self.sums.sd_index]
         factor, rhs = _dense(self._remainder(sd, noise), own)
-        unit = rhs + rng.standard_normal(rhs.shape)
+        unit = rhs + streams.normal(_SMALL, rhs.shape[1:])
         return np.asarray(np.linalg.solve(factor.swapaxes(1, 2), unit[..., None])[..., 0] * own)
 
-    def _small_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
-        drawn = self._coordinates(sd, noise, seed)
+    def _small_effects(self, sd: Floats, noise: Floats, streams: Streams) -> dict[str, Floats]:
+        drawn = self._coordinates(sd, noise, streams)
         effects, start = {INTERCEPT: drawn[:, 0]}, 1
         for term in self.others:
             basis = dense_columns(term, 0).basis
@@ -200,14 +203,14 @@ class LargeModel(Integrated):
             start = stop
         return effects
 
-    def _large_effects(self, sd: Floats, noise: Floats, seed: int) -> dict[str, Floats]:
-        rng = np.random.default_rng([seed, 12])
-        cells = self._coordinates(sd, noise, seed) @ self.sums.design.T
+    def _large_effects(self, sd: Floats, noise: Floats, streams: Streams) -> dict[str, Floats]:
+        cells = self._coordinates(sd, noise, streams) @ self.sums.design.T
         scales = np.exp(_logs(sd, noise, self.sums))
         first = np.empty((len(sd), self.terms[0].n_levels))
         second = np.empty((len(sd), self.terms[1].n_levels))
         for i, (row, mean) in enumerate(zip(scales, cells, strict=True)):
-            first[i], second[i] = _draw_large(rng, row, mean, self.sums)
+            own = streams.of(slice(i, i + 1))
+            first[i], second[i] = _draw_large(own, row, mean, self.sums)
         return {self.terms[0].variable: first, self.terms[1].variable: second}
 
 
@@ -324,21 +327,21 @@ def eliminate(scales: Floats, sums: Sums) -> tuple[Floats, Floats, float]:
 
 
 def _draw_large(
-    rng: np.random.Generator, scales: Floats, mean: Floats, sums: Sums
+    streams: Streams, scales: Floats, mean: Floats, sums: Sums
 ) -> tuple[Floats, Floats]:
-    """Draw both facets' effects given the cells' means."""
+    """Draw both facets' effects given the cells' means, of one draw."""
     first, second, noise_sd = scales.tolist()
     matrix, vector, _ = _without_blocks(first, noise_sd, sums)
     d = sums.n_second
     factor = _factor(second, matrix, d)
     right = second * (vector[:d] - matrix[:d, d:] @ mean)
-    unit = solve_triangular(factor, right, lower=True) + rng.standard_normal(d)
+    unit = solve_triangular(factor, right, lower=True) + streams.normal(_SECOND, (d,))[0]
     of_second = second * solve_triangular(factor, unit, lower=True, trans=1)
     precision = noise_sd**-2
     rest = sums.block_totals - sums.counts @ np.concatenate([of_second, mean])
     stretch = 1.0 + sums.block_counts * precision * first**2
     unit = first * precision * rest / stretch
-    unit += rng.standard_normal(unit.size) / np.sqrt(stretch)
+    unit += streams.normal(_FIRST, unit.shape)[0] / np.sqrt(stretch)
     return first * unit, of_second
 
 

@@ -33,6 +33,7 @@ from bayesjudge.engines.coordinates import (
     scales_at,
     size,
 )
+from bayesjudge.engines.devices import double_precision
 from bayesjudge.engines.effects import Integrated
 from bayesjudge.engines.importance import Curves, Proposal
 from bayesjudge.engines.integrating import finish_at, integrate
@@ -54,9 +55,10 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
     if settings.integrate:
         return sample_integrated(resolved, settings)
     started = time.perf_counter()
-    with jax.enable_x64(True):
+    with double_precision(settings.platform) as note:
         draws = _sample_effects(resolved, settings)
-    return replace(draws, seconds=time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return replace(draws, seconds=seconds, notes=(note,) if note else ())
 
 
 class ScalesData(NamedTuple):
@@ -109,19 +111,19 @@ def _sample_scales(
         return sample(resolved, replace(settings, integrate=False))
     mean, factor, curves = coordinates
     stats: dict[str, Any] = {}
+    note = ""
     q = np.zeros((settings.chains, settings.draws, mean.size))
     if mean.size:
-        with jax.enable_x64(True):
+        with double_precision(settings.platform) as note:
             data = jax.tree.map(
                 jnp.asarray,
                 ScalesData(mean, factor, curves, target.frame, target.fixed, collapsed.moments),
             )
-            shapes = tuple(leaf.shape for leaf in jax.tree.leaves(data))
-            mcmc = _scales_sampler(
-                target.sites, replace(settings, random_seed=0), curves is not None, shapes
+            run = _scales_sampler(
+                target.sites, replace(settings, random_seed=0), curves is not None
             )
-            samples, stats = run_mcmc(mcmc, settings, data)
-        q = np.asarray(samples["q"])
+            samples, stats = run(jax.random.key(settings.random_seed), data)
+        q, stats = np.asarray(samples["q"]), _named(stats)
     x = (mean + q @ factor.T).reshape(-1, mean.size)
     if curves is not None:
         x = np.asarray(curves.bend(x)[0])
@@ -131,6 +133,7 @@ def _sample_scales(
         sample_stats=stats,
         method="collapsed nuts" if stats else "conjugate",
         seconds=time.perf_counter() - started,
+        notes=(note,) if note else (),
     )
 
 
@@ -203,31 +206,37 @@ def sample_prior(name: str, prior: Prior, unit: Array) -> Array:
     return numpyro.sample(name, dist.HalfNormal(prior.parameters[0] * unit))
 
 
+def scales_density(q: Array, data: ScalesData, sites: tuple[ScaleSite, ...], bent: bool) -> Array:
+    """Return the log density of the scales' coordinates q (D,), effects integrated out."""
+    x, log_slope = data.origin + data.axes @ q, jnp.zeros(())
+    if bent and data.curves is not None:
+        x, log_slope = data.curves.bend(x, jnp)
+    scales = scales_at(x, sites, data.frame, data.fixed, jnp)
+    value = scales.log_prior + log_likelihood(scales.sd, scales.noise, data.moments)
+    return value + log_slope
+
+
 @lru_cache(maxsize=8)
 def _scales_sampler(
-    sites: tuple[ScaleSite, ...],
-    settings: Settings,
-    bent: bool,
-    shapes: tuple[tuple[int, ...], ...],  # noqa: ARG001
-) -> MCMC:
-    """Return a sampler that is compiled once for all tables of one shape.
+    sites: tuple[ScaleSite, ...], settings: Settings, bent: bool
+) -> Callable[[Array, ScalesData], tuple[Any, Any]]:
+    """Return a function of a key and data that runs the chains; samples and statistics.
 
-    A sampler keeps what it compiled: one for each shape of what it is given.
+    It is compiled once for all tables of one shape: NumPyro's own loop would be
+    compiled in each run. With a progress bar it is.
     """
     n = size(sites)
     flat = dist.ImproperUniform(dist.constraints.real_vector, (), (n,))
 
     def model(data: ScalesData) -> None:
         q = numpyro.sample("q", flat)
-        x, log_slope = data.origin + data.axes @ q, jnp.zeros(())
-        if bent and data.curves is not None:
-            x, log_slope = data.curves.bend(x, jnp)
-        scales = scales_at(x, sites, data.frame, data.fixed, jnp)
-        value = scales.log_prior + log_likelihood(scales.sd, scales.noise, data.moments)
-        value = value + log_slope
-        numpyro.factor("density", value)
+        numpyro.factor("density", scales_density(q, data, sites, bent))
 
-    return _mcmc(model, {"q": np.zeros(n)}, settings, jit_model_args=True)
+    def run(key: Array, data: ScalesData) -> tuple[Any, Any]:
+        mcmc = _mcmc(model, {"q": np.zeros(n)}, settings, jit_model_args=True)
+        return run_chains(mcmc, key, data)
+
+    return run if settings.progress else jax.jit(run)
 
 
 def _mcmc(
@@ -271,10 +280,18 @@ def run_mcmc(
 ) -> tuple[Any, dict[str, Any]]:
     """Run the chains; samples by site and statistics, (chain, draw, ...)."""
     key = jax.random.key(settings.random_seed)
+    samples, stats = run_chains(mcmc, key, *args, init_params=init_params)
+    return samples, _named(stats)
+
+
+def run_chains(mcmc: MCMC, key: Array, *args: Any, init_params: Any = None) -> tuple[Any, Any]:
+    """Run the chains from a key; NumPyro's samples and statistics, (chain, draw, ...)."""
     mcmc.run(key, *args, extra_fields=_STATS, init_params=init_params)
-    samples = mcmc.get_samples(group_by_chain=True)
-    stats = mcmc.get_extra_fields(group_by_chain=True)
-    return samples, {
+    return mcmc.get_samples(group_by_chain=True), mcmc.get_extra_fields(group_by_chain=True)
+
+
+def _named(stats: Any) -> dict[str, Any]:
+    return {
         "diverging": np.asarray(stats["diverging"], bool),
         "n_steps": np.asarray(stats["num_steps"]),
         "acceptance_rate": np.asarray(stats["accept_prob"]),

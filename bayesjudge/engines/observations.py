@@ -152,6 +152,35 @@ def category_counts(resolved: Resolved) -> Floats:
     return np.bincount(number, minlength=len(resolved.categories)).astype(float)
 
 
+# Sd of an effect in units of the model, before anything is known of it.
+_GUESS = 0.5
+
+
+def information(resolved: Resolved) -> dict[str, Floats]:
+    """Return roughly what the scores say of each effect: inverse variances, (L,) by variable.
+
+    A score tells little of an effect where other random effects, finer ones, come
+    between the two: their sd is taken for half a unit, and averages over their
+    number within a level.
+    """
+    each = information_per_score(resolved)
+    finer = [t for t in resolved.terms if not all(t.centred)]
+    found = {}
+    for term in resolved.terms:
+        counts = np.bincount(term.codes, minlength=term.n_levels)
+        with np.errstate(divide="ignore"):
+            variance = 1.0 / (counts * each)
+            for other in finer:
+                level = np.full(other.n_levels, -1)
+                level[other.codes] = term.codes
+                if other is term or (level[other.codes] != term.codes).any():
+                    continue
+                number = np.bincount(level[level >= 0], minlength=term.n_levels)
+                variance = variance + (_GUESS * resolved.unit) ** 2 / number
+        found[term.variable] = np.asarray(1.0 / variance, dtype=np.float64)
+    return found
+
+
 def information_per_score(resolved: Resolved) -> float:
     """Return roughly what one score says of its predictor: an inverse variance.
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from bayesjudge.errors import UsageError
 from bayesjudge.resolution import Resolved
 
+PLATFORMS = ("cpu", "gpu")
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -30,6 +32,8 @@ class Settings:
         afterwards; False samples every effect.
     progress : bool
         Show a progress bar on stderr.
+    platform : {"cpu", "gpu"}
+        Where JAX computes; the numpyro engine's alone.
     """
 
     draws: int = 1000
@@ -40,12 +44,17 @@ class Settings:
     nested_effects: bool = False
     integrate: bool = True
     progress: bool = False
+    platform: str = "cpu"
 
     def __post_init__(self) -> None:
         for name, least in (("draws", 4), ("tune", 1), ("chains", 1), ("random_seed", 0)):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or value < least:
                 raise UsageError(f"{name} is {value!r}", remedy=f"It must be at least {least}")
+        if self.platform not in PLATFORMS:
+            raise UsageError(
+                f"there is no platform {self.platform!r}", remedy=f"Choose {' or '.join(PLATFORMS)}"
+            )
         if not 0 < self.target_accept < 1:
             raise UsageError(
                 f"target_accept is {self.target_accept!r}", remedy="It must lie between 0 and 1"
@@ -81,6 +90,8 @@ class Draws:
         What only some families have: ``cutpoints`` (threshold, or the facet they
         are by and threshold), ``cutpoints_sd``, ``degrees_of_freedom`` and slopes
         of covariates, ``<covariate>_slope``, for one sd of the covariate.
+    notes : tuple of str
+        What the user has to know of how they were made.
     """
 
     scales: dict[str, NDArray[np.float64]]
@@ -94,6 +105,7 @@ class Draws:
     weighted_ess: float | None = None
     pass_seconds: float = 0.0
     parameters: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 class Engine(Protocol):

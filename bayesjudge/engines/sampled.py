@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import logit, ndtri
 
 from bayesjudge.engines.coordinates import ScaleSite, scale_sites
-from bayesjudge.engines.effects import name_scales
+from bayesjudge.engines.effects import is_kept, name_scales
 from bayesjudge.engines.observations import category_counts
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.resolution import Resolved, ResolvedTerm
@@ -25,8 +25,9 @@ _HYPER = ("center", "spread")
 
 
 def kept_terms(resolved: Resolved, settings: Settings) -> tuple[ResolvedTerm, ...]:
-    """Return the terms whose effects are part of the draws: all but generations, unless asked."""
-    return tuple(t for t in resolved.terms if settings.nested_effects or "generation" not in t.dims)
+    """Return the terms whose effects are part of the draws, all where that is asked for."""
+    every = settings.nested_effects
+    return tuple(t for t in resolved.terms if every or is_kept(t, resolved.panel))
 
 
 def starting_values(resolved: Resolved) -> dict[str, Any]:

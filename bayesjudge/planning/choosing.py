@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from bayesjudge.planning.searching import (
     FRACTIONS,
     Held,
     Search,
+    check_budget,
     make_search,
     options_within,
     smallest_budget,
 )
+from bayesjudge.planning.whole import check_whole
 from bayesjudge.ranking import check_probability
 
 if TYPE_CHECKING:
@@ -134,12 +136,14 @@ def plan(
     DataError
         Where the budget buys no design.
     """
+    if isinstance(pair, str):
+        raise UsageError(f"the pair is {pair!r}", "pair", "Give the labels of two backbones")
     goal = Goal(target, tuple(pair), sd, probability, gap)
     components = components_of_fit(source) if isinstance(source, Fit) else source
     check_probability(ci_prob, "ci_prob")
     prices = make_prices(components.judges, costs, generation_cost, latencies)
-    if pool is not None and pool < 1:
-        raise UsageError(f"the pool of scenarios is {pool}", remedy="It must be at least 1")
+    if pool is not None:
+        check_whole(pool, "the pool of scenarios")
     if budget is not None and not 0 < budget < np.inf:
         raise UsageError(f"the budget is {budget:g}", remedy="It must be a number above 0")
     if max_seconds is not None and prices.seconds is None:
@@ -151,9 +155,11 @@ def plan(
                 "there is nothing to plan for", remedy="Give a budget, or an sd or probability"
             )
         budget = smallest_budget(search)
+    check_budget(search, budget)
     held = options_within(search, budget)
     table = options_table(search, held, ci_prob)
-    keep = np.flatnonzero(table["frontier"].to_numpy() | (held.cost > budget * FRACTIONS[0]))
+    full = held.cost > budget * FRACTIONS[0]
+    keep = np.flatnonzero(table["frontier"].to_numpy() | full)
     held = _kept(held, keep.tolist())
     table = table.iloc[keep].reset_index(drop=True)
     chosen, reached = choose(search, held)
@@ -171,7 +177,7 @@ def plan(
         unit=unit,
         pool=pool,
         ci_prob=ci_prob,
-        notes=tuple(_notes(search, held.designs[chosen], source)),
+        notes=tuple(_notes(search, held.designs[chosen], table.iloc[chosen], source)),
     )
 
 
@@ -185,8 +191,13 @@ def _kept(held: Held, rows: list[int]) -> Held:
     )
 
 
-def _notes(search: Search, design: Design, source: Fit | Components) -> Iterator[str]:
+def _notes(
+    search: Search, design: Design, row: pd.Series[Any], source: Fit | Components
+) -> Iterator[str]:
     components = search.components
+    calls = zip(row["judges"], row["calls_per_judge"], strict=True)
+    told = ", ".join(f"{judge} {number:,}" for judge, number in calls)
+    yield f"recommended calls by judge, all backbones together: {told}"
     yield (
         "errors are those of the mean of judge means, the same judge scoring a scenario for all "
         "backbones"

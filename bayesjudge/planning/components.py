@@ -19,6 +19,7 @@ type Floats = NDArray[np.float64]
 
 _ALWAYS = ("backbone", "judge", "scenario", "generation")
 _NO_JUDGE = ("",)
+_MOST_LABELS = 1_000
 
 
 def components_of_fit(fit: Fit) -> Components:
@@ -194,6 +195,12 @@ def _by(values: Floats) -> str | None:
 
 def _labels(facet: str, given: int | Sequence[str], least: int) -> tuple[str, ...]:
     if isinstance(given, (int, np.integer)):
+        if not least <= given <= _MOST_LABELS:
+            raise UsageError(
+                f"the number of {facet}s is {given}",
+                f"{facet}s",
+                f"Give a whole number of {least} to {_MOST_LABELS:,}",
+            )
         given = [f"{facet}{i}" for i in range(1, int(given) + 1)]
     labels = tuple(given)
     if len(labels) < least or len(set(labels)) < len(labels):

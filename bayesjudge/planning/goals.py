@@ -54,6 +54,8 @@ class Goal:
                 f"the sd to reach is {self.sd:g}",
                 remedy="It is a number above 0, of a mean or a difference",
             )
+        if self.gap is not None and not 0 < self.gap < np.inf:
+            raise UsageError(f"the gap is {self.gap:g}", "gap", "The gap must be a number above 0")
         if self.probability is not None:
             if self.target != "order":
                 raise UsageError("a probability is reached by an order", remedy="Ask for order")

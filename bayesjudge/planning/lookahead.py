@@ -6,6 +6,7 @@ the posterior is one small covariance of the others and one of each scenario's o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -196,6 +197,7 @@ def next_calls(
     price: Floats,
     open_calls: NDArray[np.bool_],
     repeatable: bool,
+    blocks: Sequence[Ints] = (),
 ) -> NextCalls:
     """Choose calls greedily so that they put the fewest pairs in the wrong order.
 
@@ -204,7 +206,9 @@ def next_calls(
     turns an order: its worth alone is next to nothing for every call, however unlike
     they are. So a call is valued by the largest worth per price that any number of its
     kind would have, from all that are left upwards (the knowledge gradient's KG(*)
-    remedy; Frazier and Powell 2010).
+    remedy; Frazier and Powell 2010). For the same reason calls are looked at in blocks
+    too: the first score of a new scenario says little, the second, of a rival by the same
+    judge, takes the scenario and what the judge makes of it out of both.
 
     Parameters
     ----------
@@ -218,6 +222,8 @@ def next_calls(
         Calls that may be made.
     repeatable : bool
         Whether a call may be made again (it scores a new generation).
+    blocks : sequence of (m, r) int arrays
+        Kinds of call that may be made together on a scenario, beside single ones.
 
     Returns
     -------
@@ -228,39 +234,38 @@ def next_calls(
     cov = known.cov.copy()
     own_cov, own_slope = known.own_cov.copy(), known.own_slope.copy()
     still = open_calls.copy()
+    noise = np.diag(prior.noise)
     delta = pairs @ known.mean
     start = np.einsum("ij,jk,ik->i", pairs, cov, pairs)
     left = start.copy()
-    # w: what a call says of the common effects; spread: what it does not say.
+    # w: what a call says of the common effects; cross: covariance of calls' scores.
     w = prior.common[None] - np.einsum("cq,iqp->icp", prior.own, own_slope)
-    spread = np.einsum("cq,iqr,cr->ic", prior.own, own_cov, prior.own) + prior.noise
-    lean = np.einsum("kp,pr,icr->ick", pairs, cov, w)
-    size = np.einsum("icp,pr,icr->ic", w, cov, w)
+    lean = w @ cov @ pairs.T
+    cross = w @ cov @ w.transpose(0, 2, 1) + prior.own @ own_cov @ prior.own.T + noise
+    together = (np.arange(n_kinds)[:, None], *blocks)
     chosen: list[tuple[int, int]] = []
-    for at in range(n_calls):
-        if not still.any():
-            break
-        single = lean**2 / (spread + size)[:, :, None]
-        best = _best_call(single, still, price, delta, start, left, n_calls - at)
-        i, c = divmod(best, n_kinds)
-        chosen.append((i, c))
-        total = spread[i, c] + size[i, c]
-        direction = cov @ w[i, c]
-        along = w @ direction
-        toward = pairs @ direction
-        lean -= along[:, :, None] * toward / total
-        size -= along**2 / total
-        left = np.maximum(left - toward**2 / total, _FLOOR * start)
-        cov -= np.outer(direction, direction) / total
-        pull = own_cov[i] @ prior.own[c] / spread[i, c]
-        own_slope[i] += np.outer(pull, w[i, c])
-        own_cov[i] -= np.outer(pull, pull) * spread[i, c]
-        w[i] = prior.common - prior.own @ own_slope[i]
-        spread[i] = np.einsum("cq,qr,cr->c", prior.own, own_cov[i], prior.own) + prior.noise
-        lean[i] = w[i] @ cov @ pairs.T
-        size[i] = np.einsum("cp,pr,cr->c", w[i], cov, w[i])
-        if not repeatable:
-            still[i, c] = False
+    while len(chosen) < n_calls and still.any():
+        remaining = n_calls - len(chosen)
+        sets = [block for block in together if block.shape[1] <= remaining]
+        i, kinds = _best_block(sets, lean, cross, still, price, (delta, start, left), remaining)
+        for c in kinds:
+            chosen.append((i, c))
+            total = cross[i, c, c]
+            direction = cov @ w[i, c]
+            along, toward = w @ direction, pairs @ direction
+            left = np.maximum(left - toward**2 / total, _FLOOR * start)
+            lean -= along[:, :, None] * toward / total
+            cross -= along[:, :, None] * along[:, None, :] / total
+            cov -= np.outer(direction, direction) / total
+            own_variance = prior.own[c] @ own_cov[i] @ prior.own[c] + prior.noise[c]
+            pull = own_cov[i] @ prior.own[c] / own_variance
+            own_slope[i] += np.outer(pull, w[i, c])
+            own_cov[i] -= np.outer(pull, pull) * own_variance
+            w[i] = prior.common - prior.own @ own_slope[i]
+            lean[i] = w[i] @ cov @ pairs.T
+            cross[i] = w[i] @ cov @ w[i].T + prior.own @ own_cov[i] @ prior.own.T + noise
+            if not repeatable:
+                still[i, c] = False
     codes = np.array(chosen, np.int64).reshape(-1, 2)
     return NextCalls(
         scenario=codes[:, 0],
@@ -270,40 +275,55 @@ def next_calls(
     )
 
 
-def _best_call(
-    single: Floats,
+def _best_block(
+    sets: Sequence[Ints],
+    lean: Floats,
+    cross: Floats,
     still: NDArray[np.bool_],
     price: Floats,
-    delta: Floats,
-    start: Floats,
-    left: Floats,
+    state: tuple[Floats, Floats, Floats],
     n_left: int,
-) -> int:
-    """Return the flat index of the call worth most.
+) -> tuple[int, list[int]]:
+    """Return the scenario and the kinds of the calls worth most for their price.
 
     Parameters
     ----------
-    single : (n, C, P) float array
-        How much of each pair's variance one call removes.
+    sets : sequence of (m, r) int arrays
+    lean : (n, C, P) float array
+        Covariance of each call's score with each pair's difference.
+    cross : (n, C, C) float array
+        Covariance of the scores of calls on a scenario.
     still : (n, C) bool array
     price : (C,) float array
-    delta, start, left : (P,) float arrays
+    state : three (P,) float arrays
         Of each pair: posterior mean, variance now, variance after the calls chosen so far.
     n_left : int
     """
-    flat = single.reshape(-1, single.shape[2])
-    cost = np.broadcast_to(price, still.shape).ravel()
-    rate = np.where(still.ravel()[:, None], flat / cost[:, None], -1.0)
-    # A call's worth rises with what it removes of each pair's variance, so few others
-    # than the best for some pair can be best for all.
-    n_kept = min(_KEPT, len(rate))
-    kept = np.unique(np.argpartition(-rate, n_kept - 1, axis=0)[:n_kept])
-    kept = kept[still.ravel()[kept]]
+    delta, start, left = state
+    removed, cost, calls = [], [], []
+    for number, block in enumerate(sets):
+        scores = cross[:, block[:, :, None], block[:, None, :]]
+        toward = lean[:, block]
+        gain = (toward * np.linalg.solve(scores, toward)).sum(axis=2)
+        ready = still[:, block].all(axis=2)
+        removed.append(gain[ready])
+        cost.append(np.broadcast_to(price[block].sum(axis=1), ready.shape)[ready])
+        at = np.argwhere(ready)
+        calls.append(np.column_stack([np.full(len(at), number), at]))
+    flat, prices, where = np.concatenate(removed), np.concatenate(cost), np.concatenate(calls)
+    # Worth rises with what is removed of each pair's variance, so few others than the
+    # best for some pair can be best for all.
+    n_kept = min(_KEPT, len(flat))
+    kept = np.unique(np.argpartition(-flat / prices[:, None], n_kept - 1, axis=0)[:n_kept])
     remaining = np.maximum(left - flat[kept], _FLOOR * start)
     gain = 1.0 / remaining - 1.0 / left
     now = wrong_order(delta, start, start - left).sum()
-    worth = np.full(len(kept), -np.inf)
-    for ahead in n_left * _HORIZONS:
-        after = wrong_order(delta, start, start - 1.0 / (1.0 / left + ahead * gain))
-        worth = np.maximum(worth, (now - after.sum(axis=1)) / ahead)
-    return int(kept[np.argmax(worth / cost[kept])])
+    per_price = np.full(len(kept), -np.inf)
+    for horizon in _HORIZONS:
+        # So many blocks as the calls that are left would make, or more.
+        times = horizon * n_left * price.mean() / prices[kept]
+        after = start - 1.0 / (1.0 / left + times[:, None] * gain)
+        worth = now - wrong_order(delta, start, after).sum(axis=1)
+        per_price = np.maximum(per_price, worth / horizon)
+    number, i, row = where[kept[int(np.argmax(per_price))]]
+    return int(i), sets[number][row].tolist()

@@ -110,8 +110,16 @@ def describe(design: Design) -> str:
     else:
         some = "one" if design.per_generation == 1 else str(design.per_generation)
         turns = f"scored by {some} of {design.k} judges in turn"
-    generations = "one generation" if design.slots == design.n else f"{design.m:.3g} generations"
-    return f"{design.n:,} scenarios, {generations} each, {turns}"
+    return f"{design.n:,} scenarios, {_generations(design)} each, {turns}"
+
+
+def _generations(design: Design) -> str:
+    if design.slots == design.n:
+        return "one generation"
+    least = design.slots // design.n
+    if least * design.n == design.slots:
+        return f"{least} generations"
+    return f"{least} or {least + 1} generations ({design.m:.3g} on average)"
 
 
 def reason(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesjudge.errors import DataError
+from bayesjudge.errors import DataError, UsageError
 from bayesjudge.planning.budgeting import Prices, affordable_designs, design_cost, design_seconds
 from bayesjudge.planning.designs import (
     Components,
@@ -23,10 +23,14 @@ type Floats = NDArray[np.float64]
 
 # Smaller budgets whose best designs are on the frontier beside the whole one's.
 FRACTIONS = tuple(2.0 ** (-j / 2) for j in range(1, 11))
+# With a limit of time the best within it may leave much of the budget.
+_FINE_FRACTIONS = tuple(2.0 ** (-j / 8) for j in range(1, 25))
 # Halvings, on a log scale, of the gap between a budget that reaches the target and half of it.
 _REFINEMENTS = 8
 # Beyond so many answers of a backbone more calls are no plan.
 _MOST_SLOTS = 20_000
+# Designs are written out call by call.
+_MOST_ANSWERS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +146,23 @@ def reaches(search: Search, sd: Floats) -> NDArray[np.bool_]:
     return order_probability(search.delta, sd) >= (search.goal.probability or 0.0)
 
 
+def largest_budget(search: Search) -> float:
+    """Return the largest budget whose designs can be written out."""
+    answer = float(search.prices.call.min()) + search.prices.generation
+    return _MOST_ANSWERS * search.copies * answer
+
+
+def check_budget(search: Search, budget: float) -> None:
+    """Raise a UsageError where a budget buys too much to be written out."""
+    most = largest_budget(search)
+    if budget > most:
+        raise UsageError(
+            f"a budget of {budget:g} buys more than {_MOST_ANSWERS:,} answers of each backbone",
+            "budget",
+            f"Give {most:g} at most",
+        )
+
+
 def smallest_budget(search: Search) -> float:
     """Return a budget within half a per cent of the smallest that reaches the goal.
 
@@ -154,7 +175,8 @@ def smallest_budget(search: Search) -> float:
     low = budget = float(each.min())
     best = _best(search, budget)
     while best is None or not reaches(search, best.sd)[0]:
-        if budget > _MOST_SLOTS * float(each.max()):
+        most = min(_MOST_SLOTS * float(each.max()), largest_budget(search) / 2)
+        if budget > most:
             raise DataError(
                 "the target is out of reach: too much of the error is such that more calls do "
                 "not lessen it, or the limit of time is too short",
@@ -187,14 +209,14 @@ def options_within(search: Search, budget: float) -> Held:
         Where the budget buys none.
     """
     designs = designs_within(search, budget)
+    for fraction in FRACTIONS if search.max_seconds is None else _FINE_FRACTIONS:
+        best = _best(search, budget * fraction)
+        if best is not None:
+            designs.append(best.designs[0])
     if not designs:
         least = search.copies * float(search.prices.call.min() + search.prices.generation)
         raise DataError(
             f"{budget:g} buys no design: one call for each backbone costs {least:g}",
             remedy="Raise the budget, or the limit of time",
         )
-    for fraction in FRACTIONS:
-        best = _best(search, budget * fraction)
-        if best is not None:
-            designs.append(best.designs[0])
     return hold(search, list(dict.fromkeys(designs)))

@@ -13,7 +13,8 @@ from bayesjudge.errors import DataError, ModelError, UsageError
 from bayesjudge.fitted import Fit
 from bayesjudge.planning.budgeting import make_prices
 from bayesjudge.planning.choosing import confounded_notes
-from bayesjudge.planning.lookahead import Prior, Seen, learn, next_calls
+from bayesjudge.planning.lookahead import NextCalls, Prior, Seen, learn, next_calls
+from bayesjudge.planning.whole import check_whole
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
+_SATURATED = "these calls hardly change what is known: the scenarios are too few; name new ones"
+_MANY_CALLS = 20
+# Rivals who are looked at together on one scenario; more are scored in several steps.
+_LARGEST_BLOCK = 6
 _KNOWN = {"backbone", "judge", "scenario", "generation"}
 
 
@@ -116,7 +121,7 @@ def plan_next(
         raise DataError(
             "every judge has scored every answer already",
             scores.source,
-            "Name new scenarios, or sample more generations",
+            "Name scenarios to add, --new-scenario NAME, or sample more generations",
         )
     estimand = estimand_of(resolved)
     means = estimand @ known.mean
@@ -132,6 +137,7 @@ def plan_next(
         np.tile(price, len(backbones)),
         open_calls,
         repeatable,
+        rival_blocks(order, pairs, len(judges)),
     )
     return NextSteps(
         calls=_frame(fit, names, judges, found.scenario, found.kind),
@@ -139,7 +145,39 @@ def plan_next(
         wrong_after=found.wrong_after,
         top=tuple(backbones[b] for b in best),
         n_pairs=len(pairs),
-        notes=tuple(_notes(fit, len(found.kind), n_calls, repeatable)),
+        notes=(
+            *_notes(fit, len(found.kind), n_calls, repeatable),
+            *([_SATURATED] if _is_saturated(found) else []),
+        ),
+    )
+
+
+def _is_saturated(found: NextCalls) -> bool:
+    """Whether so many calls should have taught more."""
+    return len(found.kind) >= _MANY_CALLS and found.wrong_after > 0.995 * found.wrong_now
+
+
+def rival_blocks(order: Ints, pairs: Ints, n_judges: int) -> tuple[Ints, ...]:
+    """Return kinds of call to be made together: rivals on one scenario by one judge.
+
+    Parameters
+    ----------
+    order : (B,) int array
+        Backbones, best first.
+    pairs : (P, 2) int array
+        Pairs whose order counts.
+    n_judges : int
+
+    Returns
+    -------
+    tuple of (m, r) int arrays
+        Pairs, then the first 3, 4, ... backbones of the order.
+    """
+    judge = np.arange(n_judges)[:, None]
+    firsts = [order[:r][None] for r in range(3, min(len(order), _LARGEST_BLOCK) + 1)]
+    return tuple(
+        (backbones[:, None, :] * n_judges + judge).reshape(-1, backbones.shape[1])
+        for backbones in (pairs, *firsts)
     )
 
 
@@ -157,8 +195,8 @@ def _check(fit: Fit, n_calls: int, top: int, scenarios: Sequence[str]) -> None:
             f"next calls are not worked out for tables with {', '.join(others)}",
             remedy="Keep one level with --where, or --ignore the column",
         )
-    if n_calls < 1 or top < 1:
-        raise UsageError(f"{n_calls} calls for the top {top}", remedy="Both must be at least 1")
+    check_whole(n_calls, "the number of calls")
+    check_whole(top, "top")
     known = set(fit.scores.levels("scenario"))
     twice = [s for s in scenarios if s in known]
     if twice or len(set(scenarios)) < len(scenarios):

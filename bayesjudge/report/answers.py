@@ -294,7 +294,7 @@ def _meta(found: Answer) -> dict[str, Any]:
         "rope": found.question.rope,
         "mean_scale": "latent" if found.question.latent else "score",
         "question": found.about,
-        "notes": list(resolved.notes),
+        "notes": [*resolved.notes, *made.get("notes", ())],
         "warnings": [str(finding) for finding in found.findings],
         "checks": fit.checks(),
         "sensitivity": found.sensitivity,

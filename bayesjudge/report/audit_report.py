@@ -93,6 +93,25 @@ def _ordered(section: Section) -> dict[str, pd.DataFrame]:
     return {name: section.tables[name] for name in TABLES[section.key] if name in section.tables}
 
 
+def audit_headline(found: Audit) -> str:
+    """Say in one line what was audited: scores, judges, languages, items, which answers."""
+    scores = found.scores
+    judges = len(scores.levels("judge")) if scores.has("judge") else 1
+    items = (
+        f"on {len(scores.levels('scenario')):,} scenarios"
+        if scores.has("scenario")
+        else "as cell means"
+    )
+    single = [note for note in found.notes if note.startswith("single scores: ")]
+    return "; ".join(
+        [
+            f"{len(scores):,} scores of {judges} judge{'' if judges == 1 else 's'} in "
+            f"{len(scores.levels('language'))} languages {items}",
+            *single,
+        ]
+    )
+
+
 def audit_sentences(found: Audit) -> list[str]:
     """Say what the numbers rest on: table, settings, and what could not be computed."""
     scores, settings = found.scores, found.settings

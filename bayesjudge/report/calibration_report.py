@@ -182,8 +182,10 @@ def calibration_sentences(found: Calibration) -> list[str]:
         state = "converged" if found.converged else "NOT CONVERGED"
         apart = _largest(found.interaction["difference_in_se"])
         said.append(
-            f"posterior {state}; it differs from the closed form by at most {apart:.2f} standard "
-            "errors"
+            f"posterior {state}"
+            if np.isnan(apart)
+            else f"posterior {state}; it differs from the closed form by at most {apart:.2f} "
+            "standard errors"
         )
         said.append(
             "p_posterior is positive by construction"
@@ -203,7 +205,13 @@ def calibration_sections(found: Calibration) -> list[tuple[str, pd.DataFrame]]:
         (f"Interaction of {cells.conditions} and {cells.objects}", found.interaction),
     ]
     if len(found.reversals):
-        sections.append(("Rank reversals", found.reversals))
+        table = found.reversals
+        by_t, by_holm = int(table["reversed_t"].sum()), int(table["reversed_holm"].sum())
+        heading = (
+            f"Rank reversals: of {len(table)} pairs {by_t} by unadjusted t-tests, {by_holm} by the "
+            "adjusted test"
+        )
+        sections.append((heading, table))
     if found.held_out is not None:
         sections.append(("Consistency on held-out tasks", held_out_table(found)))
     if found.agreement is not None:

@@ -76,14 +76,20 @@ class OutputFolder:
                 "Move it away or name another folder",
             )
 
-    def write(self, files: Mapping[str, Content]) -> tuple[Path, ...]:
+    def write(self, files: Mapping[str, Content], command: str = "") -> tuple[Path, ...]:
         """Write files, each whole or not at all, after all were checked.
+
+        What an earlier run of the same command wrote here and this one does not is
+        taken away, unless it was changed since: it would stand beside a report that
+        knows nothing of it.
 
         Parameters
         ----------
         files : mapping of str to str, bytes or callable
             Name relative to the folder -> text (UTF-8), bytes, or a function that
             writes to the path it is given, which ends in the same file name.
+        command : str
+            Whose results these are; without a name nothing is taken away.
 
         Returns
         -------
@@ -97,13 +103,13 @@ class OutputFolder:
         """
         self.check(files)
         try:
-            return self._write_checked(files)
+            return self._write_checked(files, command)
         except OSError as error:
             raise DataError(
                 f"cannot write the results: {error.strerror or error}", str(self.path)
             ) from error
 
-    def _write_checked(self, files: Mapping[str, Content]) -> tuple[Path, ...]:
+    def _write_checked(self, files: Mapping[str, Content], command: str) -> tuple[Path, ...]:
         self.path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".bayesjudge-", dir=self.path) as scratch:
             staged = {}
@@ -115,20 +121,42 @@ class OutputFolder:
                 _put(staged[name], content)
             # Staging may have taken minutes in which others wrote here.
             self.check(files)
-            before = self._manifest()
+            before, owners = self._manifest(), self._owners()
+            stale = [name for name in before if self._is_stale(name, before, owners, command)]
             after = before | {name: [_sha256(path)] for name, path in staged.items()}
+            owners |= dict.fromkeys(staged, command)
             # Both contents while the files change places: cut short there, a later
             # run still knows old and new as its own.
-            self._record({name: before.get(name, []) + after[name] for name in after}, scratch)
+            both = {name: before.get(name, []) + after[name] for name in after}
+            self._record(both, owners, scratch)
             for name, path in staged.items():
                 target = self._target(name)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 path.replace(target)
-            self._record(after, scratch)
+            for name in set(stale) - set(staged):
+                self._target(name).unlink()
+                del after[name]
+            self._record(after, owners, scratch)
         return tuple(self._target(name) for name in files)
 
-    def _record(self, written: Mapping[str, list[str]], scratch: str) -> None:
-        text = json.dumps({"format": 1, "files": dict(sorted(written.items()))}, indent=2)
+    def _is_stale(
+        self, name: str, written: Mapping[str, list[str]], owners: Mapping[str, str], command: str
+    ) -> bool:
+        """Whether a file is this command's own, from before, and as it was written."""
+        if not command or owners.get(name) != command:
+            return False
+        target = self._target(name)
+        return not target.is_symlink() and _sha256_or_none(target) in written[name]
+
+    def _record(
+        self, written: Mapping[str, list[str]], owners: Mapping[str, str], scratch: str
+    ) -> None:
+        content = {
+            "format": 1,
+            "files": dict(sorted(written.items())),
+            "commands": {name: owners[name] for name in sorted(written) if owners.get(name)},
+        }
+        text = json.dumps(content, indent=2)
         _put(Path(scratch) / MANIFEST, text + "\n")
         (Path(scratch) / MANIFEST).replace(self.path / MANIFEST)
 
@@ -144,14 +172,23 @@ class OutputFolder:
             raise DataError("a link leads out of the output folder", str(target.parent))
         return target
 
+    def _owners(self) -> dict[str, str]:
+        """Which command wrote each file, where that is known."""
+        content = self._content()
+        found = content.get("commands") if isinstance(content, dict) else None
+        return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+    def _content(self) -> Any:
+        try:
+            return json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
     def _manifest(self) -> dict[str, list[str]]:
         path = self.path / MANIFEST
         if not os.path.lexists(path):
             return {}
-        try:
-            content: Any = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            content = None
+        content = self._content()
         files = content.get("files") if isinstance(content, dict) else None
         if not isinstance(files, dict) or not all(
             isinstance(hashes, list) for hashes in files.values()

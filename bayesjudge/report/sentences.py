@@ -81,5 +81,6 @@ def assumption_sentences(found: Answer) -> list[str]:
         f"engine {made['engine']} ({made['method']}), {drawn}, seed {settings['random_seed']}, "
         f"{made['seconds']:.1f} s"
     )
+    said += made.get("notes", ())
     said.append(_convergence(found))
     return said

@@ -21,7 +21,7 @@ from bayesjudge.scores.formats import (
     read_log,
 )
 from bayesjudge.scores.formats.datasets import read_shards, shards_of
-from bayesjudge.scores.formats.detecting import is_beside_a_log
+from bayesjudge.scores.formats.detecting import is_beside_a_log, is_never_a_table
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.raw import RawTable, concatenate
 from bayesjudge.scores.tabular import read_table_file
@@ -112,7 +112,7 @@ def _sort_file(path: Path, format_name: str | None, files: _Files) -> None:
     kind = format_name or find_format(path)
     if kind in READERS:
         files.logs.setdefault(path.resolve(), (path, kind))
-    elif kind is None and is_beside_a_log(path):
+    elif kind is None and is_never_a_table(path):
         raise DataError(
             "the file lies beside a log, and holds no scores by itself",
             str(path),
@@ -164,5 +164,10 @@ def _say_what_was_not_read(table: RawTable, paths: Sequence[Path]) -> RawTable:
         return table
     shown = ", ".join(str(path) for path in paths[:MOST_NAMED])
     more = f" and {len(paths) - MOST_NAMED:,} more" if len(paths) > MOST_NAMED else ""
-    told = f"{len(paths):,} files beside the logs are no logs and were not read: {shown}{more}"
-    return replace(table, problems=(*table.problems, Problem("note", told, table.source)))
+    n_files = count(
+        len(paths), "file beside the logs is no log and was", "files are no logs and were"
+    )
+    problem = Problem(
+        "warning", f"{n_files} not read: {shown}{more}", table.source, remedy="Name it by itself"
+    )
+    return replace(table, problems=(*table.problems, problem))

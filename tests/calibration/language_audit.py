@@ -5,24 +5,28 @@ language l the score unit_j (b_jl + s_jl (a_i + u_ij + e_ijl)): an offset, a spr
 an item that languages reorder. Without planted effects b is 0 and s is 1, and languages
 are exchangeable within an item.
 
-Full size: ``uv run python -m tests.calibration.language_audit --tables 500``
+Full size: ``uv run python -m tests.calibration.language_audit --tables 500``; with
+``--parts planted`` that part alone, others as they stand in the committed result.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, norm
 
 import bayesjudge as bj
+from bayesjudge.auditing import favouring
 from bayesjudge.scores.table import Facet, Scores
 from tests.calibration.reporting import versions, write
 
@@ -33,7 +37,6 @@ UNITS = np.array([1.0, 3.0, 8.0, 0.2])
 SD_ITEM, SD_OWN, SD_LANGUAGE_ITEM = 0.9, 0.5, 0.55
 PERMUTATIONS = 99
 QUANTITIES = ("offset", "offset over evaluators", "spread", "language x item share")
-LEAST = 0.93
 
 
 @dataclass(frozen=True)
@@ -181,96 +184,147 @@ def _inside(table: Any, true: Floats) -> Floats:
     return np.asarray((low <= true) & (true <= high))
 
 
-def study(n: int, n_posterior: int, items: int = ITEMS) -> dict[str, Any]:
-    """Run the study: planted tables, tables without effects, posteriors."""
-    started = time.perf_counter()
+def recovery(n: int, items: int = ITEMS) -> dict[str, Any]:
+    """Return coverage over tables with planted effects."""
     parts = [covered(planted(seed), seed, items) for seed in range(n)]
-    recovery = []
-    for name in QUANTITIES:
-        first = [bool(np.ravel(part[name])[0]) for part in parts]
-        recovery.append(
-            {
-                "quantity": name,
-                "first": float(np.mean(first)),
-                "mean": float(np.mean([part[name] for part in parts])),
-                "worst": float(np.min(np.mean([part[name] for part in parts], axis=0))),
-            }
-        )
-    print(f"planted: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+    rows = [
+        {
+            "quantity": name,
+            "first": float(np.mean([bool(np.ravel(part[name])[0]) for part in parts])),
+            "mean": float(np.mean([part[name] for part in parts])),
+            "worst": float(np.min(np.mean([part[name] for part in parts], axis=0))),
+        }
+        for name in QUANTITIES
+    ]
+    return {"tables": n, "items": items, "rows": rows}
+
+
+def no_effect(n: int, items: int = ITEMS) -> dict[str, Any]:
+    """Return how often flags are raised, and the excess gap, on tables without effects."""
     empty = [nothing(10_000 + seed, items) for seed in range(n)]
     excess = np.array([part[1].mean() for part in empty])
-    p = np.array([part[2] for part in empty])
-    flags = []
+    rows = []
     for name in NULL_FLAGS:
         hits = sum(part[0][name] for part in empty)
-        flags.append(
-            {
-                "flag": name,
-                "rate": hits / n,
-                "p_above_nominal": float(binomtest(hits, n, 0.05, "greater").pvalue),
-            }
-        )
-    print(f"nothing: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
-    posterior = []
-    for kind in ("model", "items"):
-        truths = [planted(seed, spread=kind == "items") for seed in range(n_posterior)]
-        got = [posterior_covered(truth, seed, kind) for seed, truth in enumerate(truths)]
-        posterior += [
-            {"draws": kind, "quantity": key, "mean": float(np.mean([g[key] for g in got]))}
-            for key in ("rate", "gap", "threshold")
-            if got
-        ]
+        above = float(binomtest(hits, n, 0.05, "greater").pvalue)
+        rows.append({"flag": name, "rate": hits / n, "p_above_nominal": above})
     return {
         "tables": n,
-        "posterior_tables": n_posterior,
         "items": items,
-        "recovery": recovery,
-        "excess": {
-            "mean": float(excess.mean()),
-            "se": float(excess.std(ddof=1) / np.sqrt(n)),
-            "gap_p_below_0.05": float((p < 0.05).mean()),
-        },
-        "flags": flags,
-        "posterior": posterior,
-        "seconds": round(time.perf_counter() - started, 1),
+        "permutations": PERMUTATIONS,
+        "rows": rows,
+        "excess": float(excess.mean()),
+        "excess_se": float(excess.std(ddof=1) / np.sqrt(n)),
+        "p_below_0.05": float(np.mean([part[2] < 0.05 for part in empty])),
     }
 
 
+def posteriors(n: int) -> dict[str, Any]:
+    """Return coverage of one evaluator's acceptance, gap and thresholds."""
+    rows = []
+    for kind in ("model", "items"):
+        truths = [planted(seed, spread=kind == "items") for seed in range(n)]
+        got = [posterior_covered(truth, seed, kind) for seed, truth in enumerate(truths)]
+        rows += [
+            {"draws": kind, "quantity": key, "mean": float(np.mean([g[key] for g in got]))}
+            for key in ("rate", "gap", "threshold")
+        ]
+    return {"tables": n, "rows": rows}
+
+
+FEW = (2, 5, 10, 20, 40)
+
+
+def false_favours(n: int, items: int, languages: int = 4, posterior: str = "items") -> float:
+    """Return the share of tables without effects in which a language is called favoured.
+
+    Or disfavoured, each at 0.05 over languages, two judges and their mean; as it would be
+    without the least number of scenarios.
+    """
+    hits = 0
+    for seed in range(n):
+        rng = np.random.default_rng([31, items, seed])
+        noise = rng.normal(size=(2, languages, items)) + rng.normal(size=items)
+        codes = np.indices(noise.shape).reshape(3, -1).astype(np.int64)
+        names = (
+            ("judge", "panel", 2),
+            ("language", "panel", languages),
+            ("scenario", "random", items),
+        )
+        facets = tuple(
+            Facet(name, role, tuple(f"{name}{i:03d}" for i in range(size)), code)
+            for (name, role, size), code in zip(names, codes, strict=True)
+        )
+        with patch.object(favouring, "FEW_SCENARIOS", 0):
+            found = bj.audit(
+                Scores(noise.reshape(-1), facets),
+                permutations=19,
+                posterior=posterior,
+                only="posterior",
+                random_seed=seed,
+            )
+        hits += any("favoured by" in flag.what for flag in found.flags)
+    return hits / n
+
+
+def few_scenarios(n: int) -> dict[str, Any]:
+    """Return how often weighing few scenarios favours a language by chance alone."""
+    rows = [
+        {"languages": L, "scenarios": items, "rate": false_favours(n, items, L)}
+        for L in (4, LANGUAGES)
+        for items in FEW
+    ]
+    return {"tables": n, "rows": rows}
+
+
 def markdown(result: Mapping[str, Any]) -> str:
-    """Return the committed report."""
-    found = result["study"]
+    """Return the committed report, of the parts that were run."""
     lines = ["# The language audit where the truth is known", ""]
     lines += [f"{k}: {v}  " for k, v in result["versions"].items()]
     lines += [
         "",
-        f"{LANGUAGES} languages x {EVALUATORS} evaluators x {found['items']} items; "
-        f"{found['tables']} tables with planted offsets, spreads and interaction, as many with "
-        f"none; {PERMUTATIONS} permutations; {found['seconds']:.0f} s.",
-        "",
-        "## Planted: share of 95 % intervals that hold the truth",
-        "",
-        "first: the first evaluator and language, one scalar a table; mean: over all of them; "
-        "worst: the evaluator and language covered least.",
-        "",
-        *table(found["recovery"], ("quantity", "first", "mean", "worst")),
-        "",
-        "## Nothing planted: how often a flag is raised (nominal 0.05 a table)",
-        "",
-        *table(found["flags"], ("flag", "rate", "p_above_nominal")),
-        "",
-        f"Excess gap: mean {100 * found['excess']['mean']:.3f} points (standard error "
-        f"{100 * found['excess']['se']:.3f}); single evaluators with p < 0.05: "
-        f"{found['excess']['gap_p_below_0.05']:.4f}.",
+        f"Reward scores of {LANGUAGES} languages x {EVALUATORS} evaluators x {ITEMS} items.",
     ]
-    if found["posterior"]:
+    if found := result.get("planted"):
         lines += [
             "",
-            f"## Posterior intervals of one evaluator, {found['posterior_tables']} tables",
+            f"## Planted offsets, spreads and interaction, {found['tables']} tables: share of 95 % "
+            "intervals that hold the truth",
+            "",
+            "first: the first evaluator and language, one scalar a table; mean: over all of them; "
+            "worst: the evaluator and language covered least.",
+            "",
+            *table(found["rows"], ("quantity", "first", "mean", "worst")),
+        ]
+    if found := result.get("nothing"):
+        lines += [
+            "",
+            f"## Nothing planted, {found['tables']} tables: how often a flag is raised "
+            "(nominal 0.05 a table)",
+            "",
+            *table(found["rows"], ("flag", "rate", "p_above_nominal")),
+            "",
+            f"{found['permutations']} permutations. Excess gap: mean {100 * found['excess']:.3f} "
+            f"points (standard error {100 * found['excess_se']:.3f}); single evaluators with "
+            f"p < 0.05: {found['p_below_0.05']:.4f}.{found.get('remark', '')}",
+        ]
+    if found := result.get("posterior"):
+        lines += [
+            "",
+            f"## Posterior intervals of one evaluator, {found['tables']} tables",
             "",
             "model: offsets without unequal spreads, which it does not know; items: with them. The "
             "gap is of a maximum over languages, biased upward where languages differ little.",
             "",
-            *table(found["posterior"], ("draws", "quantity", "mean")),
+            *table(found["rows"], ("draws", "quantity", "mean")),
+        ]
+    if found := result.get("few"):
+        lines += [
+            "",
+            f"## Nothing planted, few scenarios weighed, {found['tables']} tables each: how often "
+            "a language is called favoured or disfavoured (nominal 0.05 each a table)",
+            "",
+            *table(found["rows"], ("languages", "scenarios", "rate")),
         ]
     return "\n".join(lines) + "\n"
 
@@ -284,19 +338,34 @@ def table(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[str]:
     return out
 
 
+PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "planted": recovery,
+    "nothing": no_effect,
+    "posterior": posteriors,
+    "few": few_scenarios,
+}
+
+
 def main() -> None:
     """Run from the command line and write the report beside the others."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=500)
     parser.add_argument("--posterior-tables", type=int, default=60)
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--name", default="language_audit")
     arguments = parser.parse_args()
-    result = {
-        "versions": versions("bayesjudge", "numpy", "scipy"),
-        "study": study(arguments.tables, arguments.posterior_tables),
-    }
-    write(result, markdown(result), arguments.out, arguments.name)
+    before = arguments.out / f"{arguments.name}.json"
+    kept = json.loads(before.read_text(encoding="utf-8")) if before.exists() else {}
+    result = {part: kept[part] for part in PARTS if part in kept}
+    for part in arguments.parts:
+        started = time.perf_counter()
+        n = arguments.posterior_tables if part == "posterior" else arguments.tables
+        result[part] = PARTS[part](n)
+        result[part]["seconds"] = round(time.perf_counter() - started, 1)
+        print(f"{part}: {result[part]['seconds']} s", file=sys.stderr, flush=True)
+        told = {"versions": versions("bayesjudge", "numpy", "scipy"), **result}
+        write(told, markdown(told), arguments.out, arguments.name)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,11 @@ HEAD = 1 << 17
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[\]{}:,]', re.DOTALL)
 
-_BESIDE = re.compile(
-    r"results(_\d{4}-\d\d-\d\dT.*)?\.json|run_spec\.json|scenario(_state)?\.json|stats\.json|"
-    r"display_(predictions|requests)\.json|instances\.json|dataset_info\.json"
+_NEVER_A_TABLE = re.compile(
+    r"results_\d{4}-\d\d-\d\dT.*\.json|run_spec\.json|scenario_state\.json|dataset_info\.json|"
+    r"display_(predictions|requests)\.json"
 )
+_OFTEN_BESIDE = re.compile(r"(results|scenario|stats|instances)\.json")
 
 
 def find_format(path: Path) -> str | None:
@@ -56,8 +57,13 @@ def find_format(path: Path) -> str | None:
 
 
 def is_beside_a_log(path: Path) -> bool:
-    """Whether a file is one that a tool writes beside its log, and a reader looks up there."""
-    return _BESIDE.fullmatch(path.name) is not None
+    """Whether a file has the name of one that a tool writes beside its log."""
+    return is_never_a_table(path) or _OFTEN_BESIDE.fullmatch(path.name) is not None
+
+
+def is_never_a_table(path: Path) -> bool:
+    """Whether a file has a name that tools give to what lies beside a log, and nobody else."""
+    return _NEVER_A_TABLE.fullmatch(path.name) is not None
 
 
 def _is_eval(path: Path) -> bool:

@@ -20,6 +20,7 @@ from bayesjudge.scores.formats.findings import Cell, Counted, Finding, Lost, Rep
 from bayesjudge.scores.formats.inspect_own import read_with_inspect
 from bayesjudge.scores.formats.inspect_samples import (
     PLACEHOLDER,
+    Part,
     Sample,
     Scorer,
     judges_of,
@@ -190,7 +191,10 @@ def _rows(found: Found) -> Iterator[Finding]:
     yield from repeated
     scorers = scorers_of(found.header)
     judges = judges_of(samples, scorers)
-    common: dict[str, Cell] = {"backbone": name_of(found.header.get("model"))}
+    common: dict[str, Cell] = {
+        "backbone": name_of(found.header.get("model")),
+        "status": found.status,
+    }
     task = name_of(found.header.get("task"))
     if task is not None:
         common["task_name"] = task
@@ -235,7 +239,7 @@ def _models(scorer: str, scorers: Mapping[str, Scorer]) -> tuple[str, ...]:
 
 def _instrument(
     scorer: str,
-    part: Any,
+    part: Part,
     scorers: Mapping[str, Scorer],
     judges: Mapping[str, str | None],
     found: Found,
@@ -290,7 +294,7 @@ def _remarks(
         yield Problem(
             "warning",
             f"the log's status is {found.status!r}: it may hold part of the samples only",
-            remedy="Run the evaluation to its end, or mind which samples are there",
+            remedy="Run the evaluation to its end, or keep whole ones with --where status=success",
         )
     for scorer in sorted(panels):
         yield Problem(

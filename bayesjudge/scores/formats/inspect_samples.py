@@ -18,7 +18,6 @@ from bayesjudge.scores.formats.cells import (
     maybe,
     name_of,
     number,
-    optional_label,
     own_fields,
     shown,
 )
@@ -93,11 +92,11 @@ def take_sample(value: Any) -> Sample:
     Raises
     ------
     Unreadable
-        Where it is no object, or has no usable id.
+        Where it is no object, or has no usable id or epoch.
     """
     fields = mapping(value, "sample")
     sample_id = label(fields.get("id"), "id")
-    epoch = optional_label(fields.get("epoch"), "epoch") or "1"
+    epoch = label(fields.get("epoch"), "epoch")
     scores = fields.get("scores")
     if scores is None and fields.get("score") is not None:
         scores = {PLACEHOLDER: fields["score"]}

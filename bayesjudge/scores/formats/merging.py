@@ -15,7 +15,17 @@ from bayesjudge.scores.raw import Column, RawTable
 
 _FIRST = (
     *("scenario", "generation", "backbone", "judge", "language", "score", "verdict", "failure"),
-    *("criterion", "scorer", "element", "filter", "turn", "prompt", "response", "task_name"),
+    *(
+        "criterion",
+        "scorer",
+        "element",
+        "filter",
+        "turn",
+        "prompt",
+        "response",
+        "task_name",
+        "status",
+    ),
 )
 """Order of the columns; others follow, and the log's own name is last."""
 
@@ -59,7 +69,7 @@ def merge_logs(source: str, logs: Sequence[Log]) -> RawTable:
     return RawTable(
         source,
         {name: Column((columns[name],)) for name in ordered},
-        tuple((log.source, log.n_rows) for _, log in filled),
+        tuple((f"the table made of {log.source}", log.n_rows) for _, log in filled),
         tuple(problems),
     )
 

@@ -40,12 +40,14 @@ _ASKS_A_MODEL = re.compile(
     r"conversation-relevance|select-best|pi|agent-rubric|search-rubric|moderation|classifier)"
 )
 NO_REPLY = re.compile(
-    r"could not extract json|.*produced malformed response|no output\b|no .* grading|"
-    r"api (call )?error|error:|.*error parsing|failed to parse|invalid (json|response)|"
-    r".*(grading|grader) (failed|error)|.*could not be parsed|.*provider .*(error|failed)",
+    r"could not extract json from \S+ response|\S+ produced malformed response|no output\Z|"
+    r"api (call )?error\b|error parsing (output|response)\b|invalid option: ",
     re.IGNORECASE,
 )
-"""How the reason of a 0 begins where the judge gave no verdict."""
+"""How promptfoo itself begins the reason of a 0 where the judge gave no verdict.
+
+Kept narrow: a judge may well write that an answer's JSON could not be parsed.
+"""
 
 
 def read_promptfoo(path: Path) -> Iterator[Finding]:
@@ -61,15 +63,7 @@ def read_promptfoo(path: Path) -> Iterator[Finding]:
     yield from rows_of(
         document.records, lambda record: _rows(record, default, repeats), "result", "results"
     )
-    lent = sum(
-        any(
-            _asks_a_model(c)
-            and _judge(maybe(maybe(c).get("assertion")), record.value, default) is None
-            for c in _components(maybe(record.value))
-        )
-        for record in document.records
-        if isinstance(record.value, Mapping)
-    )
+    lent = sum(_is_lent(record.value, default) for record in document.records)
     if lent:
         yield Problem(
             "note",
@@ -78,6 +72,14 @@ def read_promptfoo(path: Path) -> Iterator[Finding]:
             "column 'judge'",
             lent,
         )
+
+
+def _is_lent(result: Any, default: str | None) -> bool:
+    """Whether some assertion was graded by a model that the log does not name."""
+    return any(
+        _asks_a_model(part) and _judge(maybe(maybe(part).get("assertion")), result, default) is None
+        for part in _components(maybe(result))
+    )
 
 
 def _rows(

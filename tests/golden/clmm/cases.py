@@ -79,4 +79,5 @@ CASES = (
     Case("wine", wine, "rating", "temp", "touched", "logit"),
     Case("wine by probit", wine, "rating", "temp", "touched", "probit"),
     Case("simulated", simulated, "score", "system", "length", "probit"),
+    Case("simulated by logit", simulated, "score", "system", "length", "logit"),
 )
