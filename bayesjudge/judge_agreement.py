@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.closed_form.human_agreement import MEASURES, GroupAgreement, group_agreement
-from bayesjudge.errors import DataError, UsageError
+from bayesjudge.errors import DataError
 from bayesjudge.ranking import check_probability
 from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.table import Scores
@@ -19,14 +19,20 @@ if TYPE_CHECKING:
 type Ints = NDArray[np.int64]
 
 ALL = "(all)"
-RESAMPLES = 1000
+
+MEANINGS = (
+    "equal: share of scores equal to the human's (accuracy, where both are verdicts)",
+    "difference: score less human, on average",
+    "correlation: Pearson's",
+    "concordance: Lin's; between verdicts of 0 and 1 it is Cohen's kappa",
+    "pairs: share of pairs of backbones of a scenario ordered as by the human, ties half",
+)
+"""What the measures are, for readers."""
 
 
 def human_agreement(
     scores: Scores,
     *,
-    resamples: int = RESAMPLES,
-    random_seed: int = 0,
     ci_prob: float = 0.95,
     rows: NDArray[np.bool_] | None = None,
 ) -> pd.DataFrame:
@@ -36,9 +42,6 @@ def human_agreement(
     ----------
     scores : Scores
         With ``human_score``; rows without are left out.
-    resamples : int
-        Bootstrap samples of whole scenarios.
-    random_seed : int
     ci_prob : float
     rows : (N,) bool array, optional
         Which rows count.
@@ -49,22 +52,22 @@ def human_agreement(
         judge, language (``(all)``, and each one where there are several), measure,
         estimate, ci_lower, ci_upper, n, n_scenarios. Measures: ``equal``, the share of
         scores equal to the human's; ``difference``, score less human on average;
-        ``correlation`` (Pearson); ``pairs``, the share of pairs of backbones, of one
+        ``correlation`` (Pearson); ``concordance`` (Lin's; Cohen's kappa where scores are 0
+        and 1); ``pairs``, the share of pairs of backbones, of one
         scenario and generation, ordered as by the human (ties of the judge count half,
-        pairs that the human ties are left out). Null where undefined.
+        pairs that the human ties are left out). Null where undefined. Limits take scenarios
+        for independent and nothing else (:mod:`bayesjudge.closed_form.human_agreement`).
 
     Raises
     ------
     DataError
         Where the table has no human scores.
     UsageError
-        Where an argument is out of range.
+        Where ``ci_prob`` is not between 0 and 1.
     """
     import pandas as pd
 
     check_probability(ci_prob, "ci_prob")
-    if resamples < 2:
-        raise UsageError(f"resamples is {resamples!r}", "resamples", "Give 2 or more")
     known = np.zeros(len(scores), bool)
     if scores.human_score is not None:
         known = ~np.isnan(scores.human_score)
@@ -85,7 +88,6 @@ def human_agreement(
     block = np.arange(n)
     if "scenario" in facets:
         block = cell_keys([f.codes[known] for f in content], [f.n_levels for f in content])[0]
-    rng = np.random.default_rng([random_seed, 13])
 
     def compared(group: Ints, n_groups: int) -> GroupAgreement:
         return group_agreement(
@@ -96,8 +98,6 @@ def human_agreement(
             codes("backbone"),
             block,
             n_groups,
-            resamples,
-            rng,
             ci_prob,
         )
 

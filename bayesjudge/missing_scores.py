@@ -60,12 +60,25 @@ class MissingBounds:
             f"{high:g}, {where}; bounds are of the data's means over the panel, "
             "without sampling error"
         ]
+        said += self._rates_told()
         if self.n_unplaced:
             said.append(
                 f"{self.n_unplaced:,} of them bear no backbone, judge or language of this table "
                 "and are not in the bounds"
             )
         return tuple(said)
+
+    def _rates_told(self) -> list[str]:
+        """Say of each facet which levels failed most, and least."""
+        told = []
+        for name in dict.fromkeys(self.rates["facet"]):
+            own = self.rates[self.rates["facet"] == name]
+            own = own.sort_values("share", ascending=False, kind="stable")
+            shares = [f"{a} {b:.1%}" for a, b in zip(own["level"], own["share"], strict=True)]
+            if len(shares) > 6:
+                shares = [*shares[:4], "...", shares[-1]]
+            told.append(f"failed by {name}: {', '.join(shares)}")
+        return told
 
     @property
     def findings(self) -> tuple[Problem, ...]:

@@ -14,6 +14,8 @@ from bayesjudge.summaries import summarize
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayesjudge.resolution import ResolvedTerm
+
 type Floats = NDArray[np.float64]
 
 ABOUT_PEOPLE = ("judge", "language")
@@ -49,7 +51,8 @@ def new_level_means(fit: Fit, facet: str = "judge") -> Floats:
     """Return draws of each backbone's mean under one level not in the table, (n_draws, B).
 
     The means over the population, plus new effects of ``facet`` and of ``backbone:facet``
-    drawn from their scales; a new judge is shared by all backbones within a draw.
+    drawn from their scales; a new judge is shared by all backbones within a draw. What a
+    new judge does in each language of the panel is averaged over them.
 
     Raises
     ------
@@ -64,20 +67,29 @@ def new_level_means(fit: Fit, facet: str = "judge") -> Floats:
     _refuse_links(fit)
     means = fit.means()
     rng = np.random.default_rng([fit.metadata["settings"]["random_seed"], 5])
-    known = {*fit.resolved.panel, facet}
     for term in fit.resolved.terms:
-        if facet not in term.dims or not set(term.dims) <= known:
-            continue
-        others = [d for d in term.dims if d not in ("backbone", facet)]
-        if others:
-            raise ModelError(
-                f"the term {term.name} of a new {facet} has other facets of the panel",
-                remedy="Leave the term out of the model to ask this",
-            )
-        sd = _scale_draws(fit, f"{term.variable}_sd")
-        width = means.shape[1] if "backbone" in term.dims else 1
-        means = means + sd * rng.standard_normal((len(means), width))
+        if facet in term.dims:
+            means = means + _new_effects(fit, term, facet, means.shape, rng)
     return means
+
+
+def _new_effects(
+    fit: Fit, term: ResolvedTerm, facet: str, shape: tuple[int, int], rng: np.random.Generator
+) -> Floats:
+    """Draw what a term adds under a new level of a facet, averaged over the rest of the panel."""
+    others = [i for i, dim in enumerate(term.dims) if dim not in ("backbone", facet)]
+    if any(term.dims[i] not in fit.resolved.panel or term.centred[i] for i in others):
+        # Over a population, or levels whose effects sum to zero, it averages out.
+        return np.zeros((shape[0], 1))
+    if term.by_labels and len(term.by_labels) != shape[1]:
+        raise ModelError(
+            f"the term {term.name} has a scale for each level of the panel",
+            remedy="Give it one scale to ask about a new level",
+        )
+    sd = _scale_draws(fit, f"{term.variable}_sd")
+    sd = sd / np.sqrt(np.prod([term.shape[i] for i in others]))
+    width = shape[1] if "backbone" in term.dims else 1
+    return np.asarray(sd * rng.standard_normal((shape[0], width)))
 
 
 def panel_or_new(fit: Fit, facet: str = "judge", *, ci_prob: float = CI_PROB) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
+type Level = Literal["nominal", "ordinal", "interval", "ratio"]
 
 DRAWS = 1000
 MOST_BACKBONES = 100
@@ -147,7 +148,7 @@ def effective_judges(
     )
 
 
-def krippendorff_alpha(scores: Scores, level: str | None = None) -> float:
+def krippendorff_alpha(scores: Scores, level: Level | None = None) -> float:
     """Return Krippendorff's alpha of the judges over answers, by the package krippendorff.
 
     Parameters
@@ -193,7 +194,7 @@ def krippendorff_alpha(scores: Scores, level: str | None = None) -> float:
     return float(krippendorff.alpha(reliability_data=matrix.T, level_of_measurement=chosen))
 
 
-def alpha_level(scores: Scores) -> str:
+def alpha_level(scores: Scores) -> Level:
     """Return how alpha counts disagreements by default: nominal for two values."""
     return "nominal" if np.unique(scores.score).size <= 2 else "interval"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError
 from bayesjudge.scores.problems import Problem
@@ -99,17 +100,18 @@ def _scores_from_text(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Scores]
             (name, data[f"covariate_{number}"].to_numpy())
             for number, name in enumerate(held.get("covariates", ()))
         ),
-        failed=_failed(data, held.get("failed")),
+        failed=_failed(
+            held.get("failed"), data["failed_code"].to_numpy() if "failed_code" in data else None
+        ),
     )
     return spec, scores
 
 
-def _failed(data: xr.DataTree, names: list[str] | None) -> Failed | None:
+def _failed(names: list[str] | None, codes: NDArray[np.int64] | None) -> Failed | None:
     if names is None:
         return None
-    if "failed_code" not in data:
-        return Failed(tuple(names), np.zeros((0, len(names)), np.int64))
-    return Failed(tuple(names), data["failed_code"].to_numpy().astype(np.int64))
+    held = np.zeros((0, len(names)), np.int64) if codes is None else codes.astype(np.int64)
+    return Failed(tuple(names), held)
 
 
 def write_tree(tree: xr.DataTree, path: Path) -> Path:

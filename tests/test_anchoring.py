@@ -18,6 +18,7 @@ from bayesjudge.anchoring.calibrating import Block, Labels, _Marginal, calibrate
 from bayesjudge.cli.app import app
 from bayesjudge.closed_form.prediction_powered import powered_mean
 from bayesjudge.fitted import Fit
+from bayesjudge.report.results_folder import BESIDE_FILES
 from tests.calibration import anchoring as study
 
 
@@ -311,7 +312,7 @@ def test_rank_reports_what_humans_say(tmp_path):
     table.to_csv(source, index=False)
     out = tmp_path / "out"
     words = ["rank", str(source), "--draws", "250", "--model", "crossed_common", "--json"]
-    done = CliRunner().invoke(app, [*words, "--out", str(out)])
+    done = CliRunner().invoke(app, [*words, "--reliability", "--out", str(out)])
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
     human = found["human"]
@@ -320,17 +321,24 @@ def test_rank_reports_what_humans_say(tmp_path):
         "equal",
         "difference",
         "correlation",
+        "concordance",
         "pairs",
     }
     assert human["refused"] == {}
     assert found["missing_bounds"]["n_failed"] == 1
     assert found["reliability"]["coefficients"][0]["coefficient"] == "generalizability"
     assert "human-anchored" in done.stderr
-    for name in ("human_anchored.csv", "human_agreement.csv", "missing_bounds.csv"):
+    assert "generalizability (relative decisions)" in done.stderr
+    assert "agreement of j0 with human_score: equal 0.000" in done.stderr
+    assert "failed by judge: j" in done.stderr
+    for name in BESIDE_FILES:
         assert (out / name).is_file()
     assert "Human-anchored means" in (out / "report.md").read_text()
     shown = CliRunner().invoke(app, words[:-1])
     assert "Human-anchored means" in shown.stdout
+    assert "Prediction-powered means" in shown.stdout
+    assert "missing not at random" in shown.stdout
+    assert "Krippendorff" not in shown.stderr
 
 
 def test_nothing_is_called_human_anchored_without_labels(tmp_path):
@@ -340,6 +348,8 @@ def test_nothing_is_called_human_anchored_without_labels(tmp_path):
     done = CliRunner().invoke(app, words)
     found = json.loads(done.stdout)
     assert found["human"] is None
+    assert found["reliability"] is None
+    assert found["readings"] is None
     assert found["missing_bounds"] is None
     assert "human-anchored" not in done.stderr.replace("not human-anchored", "")
 

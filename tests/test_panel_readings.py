@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import bayesjudge as bj
+from bayesjudge.cli.app import app
 from bayesjudge.fitted import Fit
 from bayesjudge.panel_readings import new_level_means, panel_means, panel_or_new
 from bayesjudge.report.answers import what_is_answered
@@ -88,18 +93,62 @@ def test_random_languages_are_read_the_same_way():
     assert sd["panel"] < sd["population"] < sd["new"]
 
 
-def test_a_term_with_another_panel_facet_is_refused():
+def with_languages(K=4, n=6):
     rng = np.random.default_rng(0)
-    b, j, g, s = np.indices((2, 3, 2, 6)).reshape(4, -1)
-    names = {"backbone": (b, 2), "judge": (j, 3), "language": (g, 2), "scenario": (s, 6)}
+    b, j, g, s = np.indices((2, K, 2, n)).reshape(4, -1)
+    names = {"backbone": (b, 2), "judge": (j, K), "language": (g, 2), "scenario": (s, n)}
     role = {"judge": "random", "scenario": "random"}
     facets = tuple(
         Facet(name, role.get(name, "panel"), tuple(f"{name}{i}" for i in range(size)), codes)
         for name, (codes, size) in names.items()
     )
-    fit = bj.fit(Scores(rng.normal(7, 1, b.size), facets), "crossed_common", draws=50, **QUICK)
-    with pytest.raises(bj.ModelError, match="judge:language"):
-        panel_or_new(fit)
+    return Scores(rng.normal(7, 1, b.size), facets)
+
+
+def test_what_a_new_judge_does_in_each_language_is_averaged_over_them():
+    known = (*MATCHED, "judge:language.scale=fixed:0.4")
+    fit = bj.fit(with_languages(), "crossed_common", priors=known, draws=2000, **QUICK)
+    assert fit.resolved.term("judge:language").dims == ("judge", "language")
+    added = new_level_means(fit).var(axis=0) - fit.means().var(axis=0)
+    # two languages; Monte Carlo error as above
+    np.testing.assert_allclose(added, 0.5**2 + 0.3**2 + 0.4**2 / 2, rtol=0.1)
+
+
+def test_both_may_be_random():
+    scores = with_languages(K=3)
+    facets = tuple(
+        Facet(f.name, "random", f.levels, f.codes) if f.name == "language" else f
+        for f in scores.facets
+    )
+    fit = bj.fit(Scores(scores.score, facets), "crossed_common", draws=200, **QUICK)
+    for facet in ("judge", "language"):
+        sd = panel_or_new(fit, facet).groupby("question")["sd"].mean()
+        assert sd["panel"] < sd["population"] < sd["new"]
+    about = what_is_answered(fit, None)
+    assert "new judge" in about["judges"]
+    assert "new language" in about["languages"]
+
+
+@pytest.mark.parametrize("facet", ["judge", "language"])
+def test_rank_answers_both_questions_of_a_random_facet(facet, tmp_path):
+    scores = table(n=10)
+    names = {"backbone": "backbone", "judge": facet, "scenario": "scenario"}
+    columns = {names[f.name]: np.array(f.levels, object)[f.codes].tolist() for f in scores.facets}
+    source = tmp_path / "scores.csv"
+    pd.DataFrame({**columns, "score": scores.score}).to_csv(source, index=False)
+    words = ["rank", str(source), "--random", facet, "--draws", "250"]
+    done = CliRunner().invoke(app, [*words, "--model", "crossed_common", "--json"])
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    rows = found["readings"][facet]
+    assert [row["question"] for row in rows] == ["panel"] * 3 + ["population"] * 3 + ["new"] * 3
+    board = {row["backbone"]: row["mean"] for row in found["leaderboard"]}
+    for row in rows[3:6]:
+        assert row["mean"] == pytest.approx(board[row["backbone"]])
+    assert f"a new {facet}" in found["meta"]["question"][f"{facet}s"]
+    assert f"a new {facet}" in done.stderr
+    shown = CliRunner().invoke(app, [*words, "--model", "crossed_common"])
+    assert f"Panel, population or a new {facet}" in shown.stdout
 
 
 def test_a_link_is_refused():

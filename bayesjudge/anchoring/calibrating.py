@@ -278,7 +278,7 @@ class _Marginal:
         gram = gram - np.einsum(
             "nc,nm,nk,cmkij->nij", lost, weight, weight, self.pairs, optimize=True
         )
-        log_det = self.N * np.log(s2) + np.log(within / s2[:, None]) @ self.n_of_size
+        log_det: Floats = self.N * np.log(s2) + np.log(within / s2[:, None]) @ self.n_of_size
         log_det = log_det + np.log1p(u2[:, None] * q) @ self.n_of_make_up
         prior = [np.full_like(s2, sd**2) for sd in (2 * self.unit, *self.slope_sds)]
         for length, block in zip(self.lengths, scales[:, at:].T, strict=True):

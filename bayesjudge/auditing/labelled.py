@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.auditing.answer import Section, Settings
-from bayesjudge.judge_agreement import ALL, human_agreement
+from bayesjudge.judge_agreement import ALL, MEANINGS, human_agreement
 from bayesjudge.scores.table import Scores
 
 
@@ -28,8 +28,6 @@ def describe_human_agreement(
         return "no score has a human score beside it"
     table = human_agreement(
         scores,
-        resamples=settings.draws,
-        random_seed=settings.seed,
         ci_prob=settings.ci_prob,
         rows=rows,
     )
@@ -41,9 +39,8 @@ def describe_human_agreement(
             "by_language": table[~whole].reset_index(drop=True),
         },
         (
-            "equal: share of scores equal to the human's; difference: score less human; "
-            "correlation: Pearson's; pairs: share of pairs of backbones ordered as by the human",
-            f"intervals resample whole scenarios, {settings.draws:,} times",
+            "; ".join(MEANINGS),
+            "intervals take scenarios for independent, and nothing within them",
         ),
         (),
         ("by_judge",),

@@ -26,7 +26,7 @@ from bayesjudge.errors import UsageError
 from bayesjudge.fitted import Fit, load
 from bayesjudge.fitting import fit
 from bayesjudge.report.answers import Answer, Question, answer, result_object
-from bayesjudge.report.beside import anchored_table, beside_sentences
+from bayesjudge.report.beside import beside_sentences, shown_tables
 from bayesjudge.report.files import checked_folder
 from bayesjudge.report.results_folder import (
     BESIDE_FILES,
@@ -93,6 +93,7 @@ def run_rank(
         "scenario_pool": question.pool,
         "latent": question.latent,
         "sensitivity": question.sensitivity,
+        "reliability": question.reliability,
         **output.groups(),
     }
     words = [*reading.arguments(), *arguments_of({"by": by}), *sampling.arguments()]
@@ -177,7 +178,7 @@ def _rank_saved(source: str, job: Job) -> None:
 def _leaving(found: Answer, job: Job, title: str = "") -> Answered:
     return Answered(
         lambda: result_object(found),
-        lambda: [_leaderboard(found, title), *_anchored(found), *_sensitivity(found)],
+        lambda: [_leaderboard(found, title), *_beside(found), *_sensitivity(found)],
         lambda: result_files(found, job.command, title),
         "" if found.converged else found.alarm,
         group_sentences(found.fit),
@@ -230,14 +231,14 @@ def _leaderboard(found: Answer, title: str = "") -> RenderableType:
     )
 
 
-def _anchored(found: Answer) -> list[RenderableType]:
-    own = found.beside.anchored
-    if own is None or not own.labels:
-        return []
+def _beside(found: Answer) -> list[RenderableType]:
     from bayesjudge.report.terminal import frame_table
 
-    title = f"Human-anchored means, {found.question.ci_prob:.0%} intervals"
-    return [frame_table(anchored_table(own), title)]
+    ends = f", {found.question.ci_prob:.0%} intervals"
+    return [
+        frame_table(table, heading + (ends if "ci_lower" in table else ""))
+        for heading, table in shown_tables(found.beside)
+    ]
 
 
 def _sensitivity(found: Answer) -> list[RenderableType]:

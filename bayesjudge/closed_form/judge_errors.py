@@ -6,7 +6,8 @@ about the quality (the design effect of Kish 1965 read backwards). Covariances S
 scores within backbones are var(q) + cov(e_j, e_k); what parts the two is an assumption:
 
 - without labels, that most pairs of judges make errors of their own: var(q) is the median
-  of the pairs' covariances. An error that most of a panel shares looks like quality;
+  of the pairs' covariances, those left out that lie apart from most (beyond 2.5 posterior
+  sds of it). An error that most of a panel shares looks like quality;
 - with human scores h, whose errors are the human's own: cov(y_j, h) is cov(y_j, q), so
   cov(e_j, e_k) = S_jk - S_jh - S_kh + mean(S_h), whatever most judges share.
 
@@ -22,6 +23,11 @@ from numpy.typing import NDArray
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
+
+# Posterior sds from what most pairs have in common.
+_APART, _ROUNDS = 2.5, 3
+# Of a judge's variance: what is left of smaller errors is rounding.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,24 +108,39 @@ def error_correlations(
         covariance = flat / (weight @ counts.reshape(unit.size, -1)).reshape(n_draws, D, D)
     errors = _error_covariances(covariance[:, :K, :K], covariance[:, :K, K:])
     variance = np.einsum("dkk->dk", errors)
-    if not (variance > 0).any():
-        return None
     total = np.einsum("dkk->dk", covariance[:, :K, :K])
+    if not (variance > _ROUNDING * total).any():
+        return None
     # A judge without errors of its own has no correlation; what little is left is rounding.
     variance = np.maximum(variance, 1e-3 * total)
     root = np.sqrt(variance)
     with np.errstate(invalid="ignore", divide="ignore"):
         r = np.clip(errors / (root[:, :, None] * root[:, None, :]), -1.0, 1.0)
     r[:, np.arange(K), np.arange(K)] = 1.0
-    j, k = np.triu_indices(K, 1)
-    return ErrorCorrelations(K, np.nanmean(r[:, j, k], axis=1), r)
+    one, other = np.triu_indices(K, 1)
+    return ErrorCorrelations(K, np.nanmean(r[:, one, other], axis=1), r)
+
+
+def _common(values: Floats) -> Floats:
+    """Return the median of each row's pairs, (n,), those left out that lie apart from most."""
+    kept = np.ones(values.shape[1], bool)
+    middle = np.median(values, axis=1, keepdims=True)
+    for _ in range(_ROUNDS):
+        away = values - middle
+        # The same pairs in all draws: which lie apart is no matter of a draw's luck.
+        near = np.abs(away.mean(axis=0)) <= _APART * away.std(axis=0)
+        if not near.any():
+            break
+        kept = near
+        middle = np.median(values[:, kept], axis=1, keepdims=True)
+    return np.asarray(middle[:, 0])
 
 
 def _error_covariances(own: Floats, with_human: Floats) -> Floats:
     """Return covariances of errors, (n_draws, K, K), of those of scores."""
     if not with_human.shape[2]:
         j, k = np.triu_indices(own.shape[1], 1)
-        return np.asarray(own - np.median(own[:, j, k], axis=1)[:, None, None])
+        return np.asarray(own - _common(own[:, j, k])[:, None, None])
     c = with_human[:, :, 0]
     quality = c.mean(axis=1)[:, None, None]
     return np.asarray(own - c[:, :, None] - c[:, None, :] + quality)

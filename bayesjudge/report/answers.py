@@ -34,6 +34,8 @@ class Question:
         Put means on the latent scale of verdicts and categories.
     sensitivity : bool
         Fit twice more, with wider and narrower priors of scales.
+    reliability : bool
+        Add coefficients of generalizability, effective judges, Krippendorff's alpha.
 
     Raises
     ------
@@ -47,6 +49,7 @@ class Question:
     pool: int | None = None
     latent: bool = False
     sensitivity: bool = False
+    reliability: bool = False
 
     def __post_init__(self) -> None:
         ranking.check_probability(self.ci_prob, "ci_prob")
@@ -85,7 +88,7 @@ class Answer:
         Where a gaussian model is wrong for the table, the data's own standard errors
         disagree with the posterior, or the answer rests on the priors.
     beside : Beside
-        Human labels, reliability and failed scores.
+        Human labels, the other readings of a random judge, reliability, failed scores.
     about : dict of str to str
         Which question was answered, by ``judges``, ``languages``, ``scenarios``.
     extra : dict
@@ -133,7 +136,7 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
     pool, prob, latent = question.scenario_pool(fit), question.ci_prob, question.latent
     asked: dict[str, Any] = {"scenario_pool": pool, "latent": latent}
     sensitivity = fit.prior_sensitivity(**asked) if question.sensitivity else None
-    others = beside(fit, prob)
+    others = beside(fit, prob, reliability=question.reliability)
     return Answer(
         fit=fit,
         question=question,

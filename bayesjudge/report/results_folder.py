@@ -34,7 +34,13 @@ RESULT_FILES = (
     "report.md",
     "posterior.nc",
 )
-BESIDE_FILES = ("human_anchored.csv", "human_agreement.csv", "missing_bounds.csv")
+BESIDE_FILES = (
+    "human_anchored.csv",
+    "prediction_powered.csv",
+    "human_agreement.csv",
+    "failure_rates.csv",
+    "missing_bounds.csv",
+)
 """Written where there are human labels, or failed scores."""
 SENSITIVITY_FILE = "sensitivity.csv"
 INDEX_FILES = ("index.csv", "result.json")
@@ -78,9 +84,12 @@ def result_files(found: Answer, command: str, title: str = "") -> dict[str, Cont
     others = found.beside
     if others.anchored is not None and others.anchored.labels:
         pairs["human_anchored.csv"] = csv_text(anchored_table(others.anchored))
+    if others.anchored is not None:
+        pairs["prediction_powered.csv"] = csv_text(others.anchored.powered)
     if others.agreement is not None:
         pairs["human_agreement.csv"] = csv_text(others.agreement)
     if others.missing is not None:
+        pairs["failure_rates.csv"] = csv_text(others.missing.rates)
         pairs["missing_bounds.csv"] = csv_text(others.missing.bounds)
     return {
         "leaderboard.csv": csv_text(found.leaderboard),
@@ -152,7 +161,7 @@ def report_text(found: Answer, command: str, title: str = "") -> str:
     parts += ["## Variance components\n", markdown.frame_table(found.components)]
     for name, table in beside_tables(found.beside):
         parts += [f"## {escaped(name)}\n", markdown.frame_table(table)]
-    said = [*beside_sentences(found.beside), *found.beside.reliability.notes]
+    said = beside_sentences(found.beside)
     if said:
         parts += ["## Human labels, reliability, failed scores\n", _bullets(said)]
     parts.append("## What was read, left out and assumed\n")

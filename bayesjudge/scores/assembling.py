@@ -221,7 +221,7 @@ def _build(
         )
         return None, None
     used, score = rows[keep], parsed.score[keep]
-    without_score = ~np.isfinite(parsed.score)
+    without_score = np.flatnonzero(~np.isfinite(parsed.score))
     facets, lost = [], []
     for name, column in labels.items():
         codes = column.codes[keep]
