@@ -211,6 +211,8 @@ def test_too_few_labels_and_none_are_refused(simulated):
         bj.human_anchored(labelled(simulated, 1))
     with pytest.raises(bj.UsageError, match="ci_prob"):
         bj.human_anchored(labelled(simulated, 9), ci_prob=2)
+    with pytest.raises(bj.UsageError, match="unit"):
+        bj.human_anchored(labelled(simulated, 9), unit=0)
 
 
 def frame(seed=0, B=3, n=14, K=2, languages=("de", "fr"), drop=0.0, verdicts=False):
@@ -372,26 +374,22 @@ def test_too_few_labels_are_said_and_the_ranking_stands(tmp_path):
 # --- the study --------------------------------------------------------------------------
 
 
-def test_anchored_means_cover_and_those_of_the_panel_do_not():
+@pytest.mark.parametrize("truths", study.TRUTHS)
+def test_anchored_means_cover_and_those_of_the_panel_do_not(truths):
     found = {
         (row["labelled"], row["way"]): row
-        for row in study.summarize([o for seed in range(24) for o in study.run_table(seed)])
+        for row in study.summarize([o for i in range(12) for o in study.run_table(i, truths)])
     }
     for share in study.SHARES:
-        # With coverage of 0.95, fewer than 19 of 24 has probability 0.001.
-        assert found[share, "anchored"]["covered"] >= 19 / 24
-        assert found[share, "anchored"]["refused"] == 0
-        assert found[share, "panel"]["covered"] < 0.3
+        # With coverage of 0.95, fewer than 8 of 12 has probability 0.0002.
+        assert found[share, "anchored"]["covered"] >= 8 / 12
+        assert found[share, "panel"]["covered"] <= 4 / 12
     width = [found[share, "anchored"]["width"] for share in study.SHARES]
     assert width[0] > width[1] > width[2]
 
 
 def test_the_report_of_the_study():
-    rows = study.summarize(
-        [
-            {"seed": i, "share": 0.05, "anchored_covered": i < 19, "anchored_width": 1.0}
-            for i in range(20)
-        ]
-    )
+    own = {"truths": "fixed", "share": 0.05, "anchored_width": 1.0}
+    rows = study.summarize([{**own, "seed": i, "anchored_covered": i < 19} for i in range(20)])
     text = study.markdown({"versions": {"python": "3"}, "rows": rows})
     assert "| 5% | human-anchored | 20 | 0 | 0.950 | 1 | 1.00 |" in text

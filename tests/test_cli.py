@@ -85,6 +85,7 @@ def test_json_has_the_keys_of_the_contract(ranked):
         "pairwise",
         "diagnostics",
         "human",
+        "readings",
         "reliability",
         "missing_bounds",
         "meta",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bayesjudge.anchoring.answers import Answers, answers_of
 from bayesjudge.anchoring.calibrating import Block, Calibrated, Labels, calibrate_to_labels
 from bayesjudge.closed_form.prediction_powered import powered_mean
-from bayesjudge.errors import DataError
+from bayesjudge.errors import DataError, UsageError
 from bayesjudge.families import response_location, response_unit
 from bayesjudge.fitted import CI_PROB, Fit
 from bayesjudge.panel_readings import panel_means
@@ -95,7 +95,12 @@ class Anchored:
 
 
 def human_anchored(
-    fit: Fit, *, ci_prob: float = CI_PROB, random_seed: int | None = None
+    fit: Fit,
+    *,
+    unit: float | None = None,
+    location: float | None = None,
+    ci_prob: float = CI_PROB,
+    random_seed: int | None = None,
 ) -> Anchored:
     """Anchor the backbones' means to human scores of some answers.
 
@@ -110,6 +115,12 @@ def human_anchored(
     ----------
     fit : Fit
         Of a table with ``human_score``, partly empty; of any family.
+    unit : float, optional
+        Of human scores, for the priors (STATISTICS section 2); by default a quarter of the
+        table's scale, or the sd of the labels to one digit.
+    location : float, optional
+        Prior mean of the human's offset; by default 0 where labels lie in the range of the
+        panel's scores, else the difference of both locations.
     ci_prob : float
     random_seed : int, optional
         By default the fit's.
@@ -125,9 +136,11 @@ def human_anchored(
         Where there is no ``human_score``, or too few labels to say anything: fewer than
         three answers or two scenarios.
     UsageError
-        Where ``ci_prob`` is not between 0 and 1.
+        Where ``ci_prob`` is not between 0 and 1, or the unit is not positive.
     """
     check_probability(ci_prob, "ci_prob")
+    if unit is not None and not 0 < unit < np.inf:
+        raise UsageError(f"unit is {unit!r}", "unit", "Give a positive number")
     if fit.scores.human_score is None:
         raise DataError(
             "the table has no human scores",
@@ -152,7 +165,7 @@ def human_anchored(
     rng = np.random.default_rng([seed, 7])
     centre, cells = _centres(answers)
     predictors = _predictors(answers, answers.panel - centre[answers.cell])
-    labels = _labels(fit, answers, centre[answers.cell], predictors)
+    labels = _labels(fit, answers, centre[answers.cell], predictors, unit, location)
     calibrated = calibrate_to_labels(labels, len(means), rng)
     middle = _by_backbone(centre, cells, len(fit.labels))
     beyond = means - middle
@@ -172,15 +185,13 @@ def human_anchored(
         lower_is_better=fit.scores.lower_is_better,
         powered=_powered(fit.labels, answers, ci_prob),
         offsets=_offset_table(names, (anchored - means)[:, kept], ci_prob),
-        notes=_notes(fit, answers, calibrated),
+        notes=_notes(fit, answers, calibrated, labels),
         findings=_findings(fit, answers, calibrated, refused),
     )
 
 
 def _complete(answers: Answers) -> Answers:
     """Forget labels of answers that not all judges scored: no effect of theirs is known."""
-    from dataclasses import replace
-
     whole = answers.n_judges == answers.n_judges.max()
     return replace(answers, human=np.where(whole, answers.human, np.nan))
 
@@ -195,20 +206,28 @@ def _predictors(answers: Answers, beyond: Floats) -> Floats:
     return np.column_stack([mean[answers.scenario], within])
 
 
-def _labels(fit: Fit, answers: Answers, centre: Floats, predictors: Floats) -> Labels:
+def _labels(
+    fit: Fit,
+    answers: Answers,
+    centre: Floats,
+    predictors: Floats,
+    unit: float | None,
+    location: float | None,
+) -> Labels:
     rows = answers.labelled
     human = answers.human[rows]
     scale = fit.scores.scale
     if scale is not None and (human.min() < scale[0] or human.max() > scale[1]):
         scale = None
-    unit = response_unit(human, scale)
+    unit = response_unit(human, scale) if unit is None else float(unit)
     own = response_unit(answers.panel, fit.scores.scale)
-    inside = answers.panel.min() - unit <= human.mean() <= answers.panel.max() + unit
-    location = 0.0
-    if not inside:
-        location = response_location(human, scale, unit) - response_location(
-            answers.panel, fit.scores.scale, own
-        )
+    if location is None:
+        inside = answers.panel.min() - unit <= human.mean() <= answers.panel.max() + unit
+        location = 0.0
+        if not inside:
+            location = response_location(human, scale, unit) - response_location(
+                answers.panel, fit.scores.scale, own
+            )
     b = len(fit.labels)
     backbone = answers.backbone[rows]
     blocks = [Block(backbone, b, 0.5)]
@@ -223,7 +242,7 @@ def _labels(fit: Fit, answers: Answers, centre: Floats, predictors: Floats) -> L
         scenario=answers.scenario[rows],
         group=answers.scenario[rows] * b + backbone,
         unit=unit,
-        location=location,
+        location=float(location),
         slope=unit / own,
     )
 
@@ -322,7 +341,7 @@ def _by_scenario(answers: Answers, own: Bools) -> tuple[int, Floats, Floats, Flo
     return int(has.sum()), y, f, every[~has]
 
 
-def _notes(fit: Fit, answers: Answers, calibrated: Calibrated) -> tuple[str, ...]:
+def _notes(fit: Fit, answers: Answers, calibrated: Calibrated, labels: Labels) -> tuple[str, ...]:
     n, total = int(answers.labelled.sum()), answers.human.size
     said = [
         f"human-anchored: {n:,} of {total:,} answers have a human score ({n / total:.0%}); the "
@@ -334,6 +353,7 @@ def _notes(fit: Fit, answers: Answers, calibrated: Calibrated) -> tuple[str, ...
             f"{slope.mean():.2f} (sd {slope.std():.2f}){where}"
             for slope, where in zip(calibrated.slope.T, _where(calibrated), strict=True)
         ),
+        f"priors of the human's offsets in units of {labels.unit:g}, about {labels.location:+g}",
         "prediction-powered means: PPI++ with scenarios as units and t-intervals, implemented "
         "here; no prior and no pooling of backbones",
     ]
