@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesjudge.closed_form.human_agreement import MEASURES, GroupAgreement, group_agreement
+from bayesjudge.closed_form.human_labels import MEASURES, GroupAgreement, group_agreement
 from bayesjudge.errors import DataError
 from bayesjudge.ranking import check_probability
 from bayesjudge.scores.keys import cell_keys
@@ -56,7 +56,7 @@ def human_agreement(
         and 1); ``pairs``, the share of pairs of backbones, of one
         scenario and generation, ordered as by the human (ties of the judge count half,
         pairs that the human ties are left out). Null where undefined. Limits take scenarios
-        for independent and nothing else (:mod:`bayesjudge.closed_form.human_agreement`).
+        for independent and nothing else (:mod:`bayesjudge.closed_form.human_labels`).
 
     Raises
     ------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesjudge.closed_form.missing_bounds import missing_score_bounds
+from bayesjudge.closed_form.worst_cases import missing_score_bounds
 from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayesjudge as bj
-from bayesjudge.closed_form.human_agreement import MEASURES, group_agreement, share_interval
+from bayesjudge.closed_form.human_labels import MEASURES, group_agreement, share_interval
 from bayesjudge.judge_agreement import ALL, human_agreement
 
 DATA = Path(os.environ.get("BAYESJUDGE_DATA", Path(__file__).parents[2] / "shared/data"))

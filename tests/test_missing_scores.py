@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayesjudge as bj
-from bayesjudge.closed_form.missing_bounds import missing_score_bounds
+from bayesjudge.closed_form.worst_cases import missing_score_bounds
 from bayesjudge.missing_scores import missing_bounds
 
 

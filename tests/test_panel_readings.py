@@ -149,6 +149,7 @@ def test_rank_answers_both_questions_of_a_random_facet(facet, tmp_path):
     assert f"a new {facet}" in done.stderr
     shown = CliRunner().invoke(app, [*words, "--model", "crossed_common"])
     assert f"Panel, population or a new {facet}" in shown.stdout
+    assert f"Under a new {facet}" in shown.stdout
 
 
 def test_a_link_is_refused():

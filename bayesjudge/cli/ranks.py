@@ -38,6 +38,7 @@ from bayesjudge.report.sentences import (
     assumption_sentences,
     group_sentences,
     question_sentences,
+    question_title,
     reading_sentences,
 )
 from bayesjudge.scores import Scores, read_scores
@@ -227,7 +228,7 @@ def _leaderboard(found: Answer, title: str = "") -> RenderableType:
         best_set=found.best_set,
         ci_prob=found.question.ci_prob,
         pairwise=found.pairwise,
-        title=". ".join(part for part in (title, found.alarm) if part),
+        title=". ".join(part for part in (title, question_title(found.fit), found.alarm) if part),
     )
 
 

@@ -15,6 +15,7 @@ from bayesjudge.report.json_text import to_json
 from bayesjudge.report.sentences import (
     assumption_sentences,
     question_sentences,
+    question_title,
     reading_sentences,
 )
 from bayesjudge.text import markdown as escaped
@@ -139,7 +140,8 @@ def csv_text(table: pd.DataFrame, index: str = "") -> str:
 def report_text(found: Answer, command: str, title: str = "") -> str:
     """Return the results as one Markdown page."""
     fit = found.fit
-    heading = f"Leaderboard: {title}" if title else "Leaderboard"
+    named = ". ".join(part for part in (title, question_title(fit)) if part)
+    heading = f"Leaderboard: {named}" if named else "Leaderboard"
     parts = [f"# {escaped(heading)}\n"]
     if found.alarm:
         parts.append(f"> **{escaped(found.alarm)}**\n")
