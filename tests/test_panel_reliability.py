@@ -55,6 +55,22 @@ def test_copies_count_once():
     assert abs(pairs["judge03", "judge04"]) < 0.3
 
 
+def test_intervals_hold_the_number_of_independent_judges():
+    # Twelve panels with copies (3 judges' worth) and twelve without (6). At 0.95 fewer than 19
+    # of 24 has probability 0.001; means of the estimates are 0.25 off at most, as the median
+    # of pairs leans on the copies, and no panel counts for more than its judges.
+    found = {3: [], 6: []}
+    for seed in range(12):
+        for worth, copies in ((3, 3), (6, 0)):
+            found[worth].append(effective_judges(panel(seed, copies=copies)).effective)
+    held = [
+        own["ci_lower"] <= worth <= own["ci_upper"] for worth, all_ in found.items() for own in all_
+    ]
+    assert sum(held) >= 19
+    for worth, all_ in found.items():
+        assert np.mean([own["estimate"] for own in all_]) == pytest.approx(worth, abs=0.25)
+
+
 def test_independent_judges_count_each():
     found = effective_judges(panel())
     assert found.effective["estimate"] > 5
