@@ -108,11 +108,16 @@ def with_labels(scores: Scores, human: NDArray[np.float64], scenarios: NDArray[n
     return replace(scores, human_score=np.where(kept, value, np.nan))
 
 
-def run_table(seed: int, truths: str = "fixed") -> list[dict[str, Any]]:
-    """Answer one table at each share of labels: covered, and width, each way."""
+def run_table(seed: int, truths: str = "fixed", unit: float | None = None) -> list[dict[str, Any]]:
+    """Answer one table at each share of labels: covered, and width, each way.
+
+    ``unit`` replaces the one that fixed truths get by default, from the labels.
+    """
     rng = np.random.default_rng([seed, 71] if truths == "fixed" else [seed, 72])
     scores, human, truth = simulated(rng, truths)
-    given = {} if truths == "fixed" else {"unit": UNIT, "location": 0.0}
+    given: dict[str, Any] = {"unit": unit}
+    if truths == "priors":
+        given = {"unit": UNIT, "location": 0.0}
     order = rng.permutation(N_SCENARIOS)
     at = seed % MEANS.size
     name = f"backbone{at:03d}"
@@ -188,7 +193,11 @@ def markdown(result: Mapping[str, Any]) -> str:
         "fixed": f"The human gives {HUMAN:+.1f} on average, by backbone with sd "
         f"{HUMAN_BY_BACKBONE}: fixed truths, far inside the priors",
     }
+    if result.get("unit"):
+        headings["fixed"] += f"; unit of the priors {result['unit']:g}"
     for truths, heading in headings.items():
+        if not any(row["truths"] == truths for row in result["rows"]):
+            continue
         lines += [
             "",
             f"## {heading}",
@@ -212,22 +221,28 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a file of outcomes to go on from")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--name", default="anchoring")
+    parser.add_argument("--truths", choices=TRUTHS, nargs="+", default=list(TRUTHS))
+    parser.add_argument("--unit", type=float, help="of the priors, for fixed truths")
     arguments = parser.parse_args()
     outcomes: list[dict[str, Any]] = []
     if arguments.keep is not None and arguments.keep.exists():
         lines = arguments.keep.read_text(encoding="utf-8").splitlines()
         outcomes = [json.loads(line) for line in lines]
     done = {(o["truths"], o["seed"]) for o in outcomes}
-    for truths, seed in product(TRUTHS, range(arguments.tables)):
+    for truths, seed in product(arguments.truths, range(arguments.tables)):
         if (truths, seed) in done:
             continue
-        found = run_table(seed, truths)
+        found = run_table(seed, truths, arguments.unit)
         outcomes += found
         if arguments.keep is not None:
             with arguments.keep.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(row) + "\n" for row in found)
     chosen = [o for o in outcomes if o["seed"] < arguments.tables]
-    result = {"versions": versions("bayesjudge", "numpy", "scipy"), "rows": summarize(chosen)}
+    result = {
+        "versions": versions("bayesjudge", "numpy", "scipy"),
+        "unit": arguments.unit,
+        "rows": summarize(chosen),
+    }
     write(result, markdown(result), arguments.out, arguments.name)
 
 
