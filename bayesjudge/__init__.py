@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayesjudge.anchoring.means import Anchored, human_anchored
     from bayesjudge.assignment import Assignment, assign
     from bayesjudge.auditing.answer import Audit
     from bayesjudge.auditing.auditor import audit
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
     from bayesjudge.fitted import Fit, load
     from bayesjudge.fitting import fit
+    from bayesjudge.judge_agreement import human_agreement
     from bayesjudge.judge_panels import PanelAnalysis, panel_analysis
+    from bayesjudge.missing_scores import missing_bounds
+    from bayesjudge.panel_readings import panel_or_new
+    from bayesjudge.panel_reliability import effective_judges, krippendorff_alpha
     from bayesjudge.planning.choosing import Plan, plan
     from bayesjudge.planning.components import typed_components
     from bayesjudge.planning.designs import Design
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
 
 _HOMES = {
+    "Anchored": "anchoring.means",
     "Anova": "decomposing",
     "Assignment": "assignment",
     "Audit": "auditing.answer",
@@ -56,9 +62,15 @@ _HOMES = {
     "audit": "auditing.auditor",
     "calibrate": "calibration.calibrating",
     "compare": "cross_validating",
+    "effective_judges": "panel_reliability",
     "fit": "fitting",
+    "human_agreement": "judge_agreement",
+    "human_anchored": "anchoring.means",
+    "krippendorff_alpha": "panel_reliability",
     "load": "fitted",
+    "missing_bounds": "missing_scores",
     "panel_analysis": "judge_panels",
+    "panel_or_new": "panel_readings",
     "panel_components": "closed_form.panel_variance",
     "plan": "planning.choosing",
     "plan_next": "planning.sequencing",
@@ -75,6 +87,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Anchored",
     "Anova",
     "Assignment",
     "Audit",
@@ -96,10 +109,16 @@ __all__ = [
     "audit",
     "calibrate",
     "compare",
+    "effective_judges",
     "fit",
+    "human_agreement",
+    "human_anchored",
+    "krippendorff_alpha",
     "load",
+    "missing_bounds",
     "panel_analysis",
     "panel_components",
+    "panel_or_new",
     "plan",
     "plan_next",
     "read_languages",

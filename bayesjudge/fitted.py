@@ -288,6 +288,10 @@ class Fit(Predictions):
         }
         return pd.DataFrame({**columns, **summarize(draws, ci_prob, "estimate")})
 
+    def effect_draws(self, term: str) -> Floats:
+        """Return draws of a term's effects, (n_draws, *shape), as :meth:`effects` sums them up."""
+        return self._effect(self.resolved.term(term))
+
     def variance_components(self, *, ci_prob: float = CI_PROB) -> pd.DataFrame:
         """Return one row a term: variance (with its interval), sd and share of the total.
 

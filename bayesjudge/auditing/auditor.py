@@ -30,6 +30,7 @@ from bayesjudge.auditing.describing import (
 from bayesjudge.auditing.explaining import describe_labels, describe_uncertainty
 from bayesjudge.auditing.failing import describe_failures
 from bayesjudge.auditing.favouring import describe_posterior
+from bayesjudge.auditing.labelled import describe_human_agreement
 from bayesjudge.auditing.table import PAIR, AuditTable, audit_table, failed_rows, tells_pairs
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.problems import Problem
@@ -179,6 +180,7 @@ def _run(
             table, numbers.get("nll"), numbers.get("n_tokens")
         ),
         "failures": lambda: describe_failures(everything, failed, settings, streams["failures"]),
+        "human_agreement": lambda: describe_human_agreement(scores, rows, settings),
     }
     if table.has_items:
         make |= _of_items(scores, table, rows, settings, streams)

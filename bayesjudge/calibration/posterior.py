@@ -124,4 +124,5 @@ def table_of_cells(cells: Cells, scores: Scores) -> Scores:
         problems=(),
         mapping=(("backbone", cells.objects), ("language", cells.conditions)),
         source=f"{scores.source} (means of task cells)",
+        failed=None,
     )

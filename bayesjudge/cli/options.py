@@ -144,6 +144,14 @@ Sensitivity = Annotated[
         rich_help_panel=_FIT,
     ),
 ]
+Reliability = Annotated[
+    bool,
+    typer.Option(
+        "--reliability",
+        help="Also generalizability and dependability of the table (plan: of other designs), "
+        "effective number of judges, Krippendorff's alpha.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only warnings and errors on stderr.")]
 
 

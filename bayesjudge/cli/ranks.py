@@ -26,8 +26,10 @@ from bayesjudge.errors import UsageError
 from bayesjudge.fitted import Fit, load
 from bayesjudge.fitting import fit
 from bayesjudge.report.answers import Answer, Question, answer, result_object
+from bayesjudge.report.beside import beside_sentences, shown_tables
 from bayesjudge.report.files import checked_folder
 from bayesjudge.report.results_folder import (
+    BESIDE_FILES,
     RESULT_FILES,
     SENSITIVITY_FILE,
     result_files,
@@ -36,6 +38,7 @@ from bayesjudge.report.sentences import (
     assumption_sentences,
     group_sentences,
     question_sentences,
+    question_title,
     reading_sentences,
 )
 from bayesjudge.scores import Scores, read_scores
@@ -62,7 +65,7 @@ class Job:
     def files(self) -> tuple[str, ...]:
         """Names of the files that an answer is written to."""
         more = (SENSITIVITY_FILE,) if self.question.sensitivity else ()
-        return (*RESULT_FILES, *more)
+        return (*RESULT_FILES, *BESIDE_FILES, *more)
 
     @property
     def road(self) -> Road:
@@ -91,6 +94,7 @@ def run_rank(
         "scenario_pool": question.pool,
         "latent": question.latent,
         "sensitivity": question.sensitivity,
+        "reliability": question.reliability,
         **output.groups(),
     }
     words = [*reading.arguments(), *arguments_of({"by": by}), *sampling.arguments()]
@@ -175,7 +179,7 @@ def _rank_saved(source: str, job: Job) -> None:
 def _leaving(found: Answer, job: Job, title: str = "") -> Answered:
     return Answered(
         lambda: result_object(found),
-        lambda: [_leaderboard(found, title), *_sensitivity(found)],
+        lambda: [_leaderboard(found, title), *_beside(found), *_sensitivity(found)],
         lambda: result_files(found, job.command, title),
         "" if found.converged else found.alarm,
         group_sentences(found.fit),
@@ -206,7 +210,11 @@ def _answer_aloud(made: Fit, job: Job, extra: dict[str, Any], level: str | None 
     again = "fitting again with other priors" if job.question.sensitivity else "answering"
     with working(again, job.output.shows_progress):
         found = answer(made, job.question, extra)
-    lines = [*assumption_sentences(found), *question_sentences(found.about)]
+    lines = [
+        *assumption_sentences(found),
+        *question_sentences(found.about),
+        *beside_sentences(found.beside),
+    ]
     say_notes(lines, job.output.quiet, level)
     say_problems(found.findings, job.output.quiet, level)
     return found
@@ -220,8 +228,18 @@ def _leaderboard(found: Answer, title: str = "") -> RenderableType:
         best_set=found.best_set,
         ci_prob=found.question.ci_prob,
         pairwise=found.pairwise,
-        title=". ".join(part for part in (title, found.alarm) if part),
+        title=". ".join(part for part in (title, question_title(found.fit), found.alarm) if part),
     )
+
+
+def _beside(found: Answer) -> list[RenderableType]:
+    from bayesjudge.report.terminal import frame_table
+
+    ends = f", {found.question.ci_prob:.0%} intervals"
+    return [
+        frame_table(table, heading + (ends if "ci_lower" in table else ""))
+        for heading, table in shown_tables(found.beside)
+    ]
 
 
 def _sensitivity(found: Answer) -> list[RenderableType]:

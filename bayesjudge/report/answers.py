@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bayesjudge import ranking
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import CI_KIND, CI_PROB, Fit
+from bayesjudge.report.beside import Beside, beside, beside_object
 from bayesjudge.scores.problems import Problem
 from bayesjudge.sensitivity import sensitivity_findings
 
@@ -33,6 +34,8 @@ class Question:
         Put means on the latent scale of verdicts and categories.
     sensitivity : bool
         Fit twice more, with wider and narrower priors of scales.
+    reliability : bool
+        Add coefficients of generalizability, effective judges, Krippendorff's alpha.
 
     Raises
     ------
@@ -46,6 +49,7 @@ class Question:
     pool: int | None = None
     latent: bool = False
     sensitivity: bool = False
+    reliability: bool = False
 
     def __post_init__(self) -> None:
         ranking.check_probability(self.ci_prob, "ci_prob")
@@ -83,6 +87,8 @@ class Answer:
     findings : tuple of Problem
         Where a gaussian model is wrong for the table, the data's own standard errors
         disagree with the posterior, or the answer rests on the priors.
+    beside : Beside
+        Human labels, the other readings of a random judge, reliability, failed scores.
     about : dict of str to str
         Which question was answered, by ``judges``, ``languages``, ``scenarios``.
     extra : dict
@@ -100,6 +106,7 @@ class Answer:
     best_set: tuple[str, ...]
     sensitivity: pd.DataFrame | None
     findings: tuple[Problem, ...]
+    beside: Beside
     about: dict[str, str]
     extra: dict[str, Any]
 
@@ -129,6 +136,7 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
     pool, prob, latent = question.scenario_pool(fit), question.ci_prob, question.latent
     asked: dict[str, Any] = {"scenario_pool": pool, "latent": latent}
     sensitivity = fit.prior_sensitivity(**asked) if question.sensitivity else None
+    others = beside(fit, prob, reliability=question.reliability)
     return Answer(
         fit=fit,
         question=question,
@@ -147,7 +155,9 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
             *fit.check_findings(),
             *(() if latent else fit.standard_error_findings()),
             *(() if sensitivity is None else sensitivity_findings(sensitivity)),
+            *others.findings,
         ),
+        beside=others,
         about=what_is_answered(fit, pool, latent),
         extra=dict(extra or {}),
     )
@@ -256,6 +266,7 @@ def result_object(found: Answer) -> dict[str, Any]:
             for name, row in zip(found.pairwise.index, found.pairwise.to_numpy(), strict=True)
         },
         "diagnostics": {key: state[key] for key in (*first, *(k for k in state if k not in first))},
+        **beside_object(found.beside),
         "meta": _meta(found),
     }
 

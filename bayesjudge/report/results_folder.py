@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from bayesjudge.report import markdown
 from bayesjudge.report.answers import Answer, result_object
+from bayesjudge.report.beside import anchored_table, beside_sentences, beside_tables
 from bayesjudge.report.files import Content
 from bayesjudge.report.json_text import to_json
 from bayesjudge.report.sentences import (
     assumption_sentences,
     question_sentences,
+    question_title,
     reading_sentences,
 )
 from bayesjudge.text import markdown as escaped
@@ -33,6 +35,14 @@ RESULT_FILES = (
     "report.md",
     "posterior.nc",
 )
+BESIDE_FILES = (
+    "human_anchored.csv",
+    "prediction_powered.csv",
+    "human_agreement.csv",
+    "failure_rates.csv",
+    "missing_bounds.csv",
+)
+"""Written where there are human labels, or failed scores."""
 SENSITIVITY_FILE = "sensitivity.csv"
 INDEX_FILES = ("index.csv", "result.json")
 
@@ -72,6 +82,16 @@ def result_files(found: Answer, command: str, title: str = "") -> dict[str, Cont
         pairs["differences.csv"] = csv_text(found.differences)
     if found.sensitivity is not None:
         pairs[SENSITIVITY_FILE] = csv_text(found.sensitivity)
+    others = found.beside
+    if others.anchored is not None and others.anchored.labels:
+        pairs["human_anchored.csv"] = csv_text(anchored_table(others.anchored))
+    if others.anchored is not None:
+        pairs["prediction_powered.csv"] = csv_text(others.anchored.powered)
+    if others.agreement is not None:
+        pairs["human_agreement.csv"] = csv_text(others.agreement)
+    if others.missing is not None:
+        pairs["failure_rates.csv"] = csv_text(others.missing.rates)
+        pairs["missing_bounds.csv"] = csv_text(others.missing.bounds)
     return {
         "leaderboard.csv": csv_text(found.leaderboard),
         "rank_probabilities.csv": csv_text(found.rank_probabilities, "backbone"),
@@ -120,7 +140,8 @@ def csv_text(table: pd.DataFrame, index: str = "") -> str:
 def report_text(found: Answer, command: str, title: str = "") -> str:
     """Return the results as one Markdown page."""
     fit = found.fit
-    heading = f"Leaderboard: {title}" if title else "Leaderboard"
+    named = ". ".join(part for part in (title, question_title(fit)) if part)
+    heading = f"Leaderboard: {named}" if named else "Leaderboard"
     parts = [f"# {escaped(heading)}\n"]
     if found.alarm:
         parts.append(f"> **{escaped(found.alarm)}**\n")
@@ -140,6 +161,11 @@ def report_text(found: Answer, command: str, title: str = "") -> str:
     if found.sensitivity is not None:
         parts += ["## P(best) with other priors\n", markdown.frame_table(found.sensitivity)]
     parts += ["## Variance components\n", markdown.frame_table(found.components)]
+    for name, table in beside_tables(found.beside):
+        parts += [f"## {escaped(name)}\n", markdown.frame_table(table)]
+    said = beside_sentences(found.beside)
+    if said:
+        parts += ["## Human labels, reliability, failed scores\n", _bullets(said)]
     parts.append("## What was read, left out and assumed\n")
     unused = found.extra.get("unused_columns") or ()
     said = [*reading_sentences(fit.scores.mapping, unused), *assumption_sentences(found)]

@@ -22,6 +22,12 @@ def question_sentences(about: Mapping[str, str]) -> list[str]:
     return [f"{facet}: {meaning}" for facet, meaning in about.items()]
 
 
+def question_title(fit: Fit) -> str:
+    """Say in a heading that a leaderboard is about judges or languages not in the table."""
+    new = [name for name in ("judge", "language") if name in fit.resolved.random]
+    return f"Under a new {' and a new '.join(new)}" if new else ""
+
+
 def dropped_sentences(dropped: Sequence[Dropped]) -> list[str]:
     """Say which terms were left out, those of one reason together."""
     reasons: dict[str, list[str]] = {}

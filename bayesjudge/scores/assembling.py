@@ -26,7 +26,7 @@ from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.raw import RawTable
 from bayesjudge.scores.scales import check_scales
-from bayesjudge.scores.table import Facet, Scores, Tag
+from bayesjudge.scores.table import Facet, Failed, Scores, Tag
 
 MAX_GROUP_LEVELS = 200
 """Unused columns of more levels are not searched for a second scale."""
@@ -221,12 +221,14 @@ def _build(
         )
         return None, None
     used, score = rows[keep], parsed.score[keep]
-    facets = []
+    without_score = np.flatnonzero(~np.isfinite(parsed.score))
+    facets, lost = [], []
     for name, column in labels.items():
         codes = column.codes[keep]
         problems.extend(warn_of_emptied(name, column.levels, column.codes, codes))
         present, compact = np.unique(codes, return_inverse=True)
         levels = tuple(column.levels[code] for code in present)
+        lost.append(_codes_among(column.codes[without_score], present))
         facets.append(Facet(name, wishes.role_of(name), levels, compact.astype(np.int64)))
     measured = next(facet for facet in facets if facet.name == wishes.measured)
     if measured.n_levels < 2:
@@ -259,8 +261,15 @@ def _build(
         covariates=tuple((name, values[keep]) for name, values in covariates.items()),
         numbers=tuple((name, values[keep]) for name, (values, _) in numbers.items()),
         tags=tuple(Tag(n, tag.levels, tag.codes[rows][keep]) for n, tag in tags.items()),
+        failed=Failed(tuple(labels), np.array(lost, np.int64).reshape(len(labels), -1).T),
     )
     return scores, used
+
+
+def _codes_among(codes: NDArray[np.int64], present: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where codes stand among those present; -1 where they do not."""
+    at = np.minimum(np.searchsorted(present, codes), present.size - 1)
+    return np.where(present[at] == codes, at, -1).astype(np.int64)
 
 
 def _check_scales(
