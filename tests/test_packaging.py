@@ -16,8 +16,7 @@ from bayesjudge.spec import models_folder, read_model, shipped_models
 ROOT = Path(__file__).parent.parent
 NAMES = sorted(path.stem for path in (ROOT / "models").glob("*.toml"))
 
-ASK = "from bayesjudge.judges.prompts import worded_languages
-from bayesjudge.spec import models_folder, shipped_models as s; print(models_folder(), *s())"
+ASK = "from bayesjudge.spec import models_folder, shipped_models as s; print(models_folder(), *s())"
 
 
 def ask(folder):

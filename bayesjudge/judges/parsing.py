@@ -15,7 +15,6 @@ from typing import Any
 from bayesjudge.judges.calls import Reply
 from bayesjudge.judges.prompts import allowed_scores
 
-_DECODER_ERRORS = (ValueError, RecursionError)
 _SHOWN = 60
 
 
@@ -182,7 +181,9 @@ def _objects(text: str) -> list[dict[str, Any]]:
     while at >= 0:
         try:
             one, end = decoder.raw_decode(text, at)
-        except _DECODER_ERRORS:
+        except RecursionError:
+            break
+        except ValueError:
             end = at + 1
         else:
             found.append(one)
@@ -218,7 +219,7 @@ def _beginning(text: str, key: str) -> dict[str, Any] | None:
         return None
     try:
         value, end = json.JSONDecoder().raw_decode(text, begun[-1])
-    except _DECODER_ERRORS:
+    except (ValueError, RecursionError):
         return None
     rest = re.match(r'\s*,(?:\s*"rationale"\s*:\s*"(?P<said>.*))?', text[end:], re.DOTALL)
     if rest is None:
