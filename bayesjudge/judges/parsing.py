@@ -183,7 +183,10 @@ def _objects(text: str) -> list[dict[str, Any]]:
             one, end = decoder.raw_decode(text, at)
         except RecursionError:
             break
-        except ValueError:
+        except json.JSONDecodeError as error:
+            if error.pos >= len(text) or error.msg.startswith("Unterminated string"):
+                # It runs to the end: nothing after its beginning is outermost.
+                break
             end = at + 1
         else:
             found.append(one)
