@@ -88,15 +88,13 @@ def answer(rule: Rule, request: dict[str, object], times: int) -> tuple[str, str
     if schema is None:
         return str(request["messages"][-1]["content"]), "stop"
     parts = parts_of(text)
+    if not {"score", "correct"} & set(schema["properties"]):
+        # A translation: the mark stays as it is, so the rule does too.
+        return str(request["messages"][-1]["content"]), "stop"
     given = score(rule, str(request["model"]), parts)
-    filled: dict[str, object] = {}
-    for name, part in schema["properties"].items():
-        if "enum" not in part:
-            filled[name] = f"The rule gives {given}."
-            continue
-        numbers = all(isinstance(value, int) for value in part["enum"])
-        filled[name] = given if numbers else part["enum"][given % len(part["enum"])]
-    said = json.dumps(filled)
+    high_enough = given > sum(rule.scale) / 2
+    filled = {"score": given, "correct": high_enough, "rationale": f"The rule gives {given}."}
+    said = json.dumps({name: filled[name] for name in schema["properties"]})
     draw = chance(rule.seed, "damage", request["model"], sorted(parts.items()), times)
     if draw < rule.truncated:
         return said[: math.ceil(len(said) * 0.7)], "length"
@@ -135,7 +133,8 @@ class RuleJudge:
                 content = json.dumps(reply).encode()
                 writer.write(
                     f"HTTP/1.1 {status} {STATUS[status]}\r\ncontent-type: application/json\r\n"
-                    f"content-length: {len(content)}\r\n\r\n".encode() + content
+                    f"content-length: {len(content)}\r\n\r\n".encode()
+                    + content
                 )
                 await writer.drain()
         writer.close()

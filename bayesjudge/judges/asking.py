@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import cast
 
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.model import (
@@ -32,6 +33,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.tool import ToolChoice, ToolInfo
 from inspect_ai.util import JSONSchema
+from pydantic import JsonValue
 from rich.text import Text
 from tenacity import RetryError
 
@@ -78,7 +80,7 @@ class Opened:
     close: Callable[[], Awaitable[None]]
 
 
-class KeyRefused(DataError):
+class KeyRefusedError(DataError):
     """The provider does not take the key: no further call can succeed."""
 
 
@@ -105,13 +107,18 @@ def open_judge(judge: Judge, patience: Patience, keys: tuple[str, ...]) -> Opene
     async def ask(call: Call) -> Reply:
         started = time.perf_counter()
         _reached.set(False)
-        messages = [ChatMessageSystem(content=call.system), ChatMessageUser(content=call.user)]
+        messages: list[ChatMessage] = [
+            ChatMessageSystem(content=call.system),
+            ChatMessageUser(content=call.user),
+        ]
         try:
-            output = await model.generate(messages, config=_config(call), cache=_cache(call, judge, patience))
+            output = await model.generate(
+                messages, config=_config(call), cache=_cache(call, judge, patience)
+            )
         except Exception as error:  # providers' errors have nothing else in common
             cause = _cause(error)
-            if any(model.api.is_auth_failure(e) for e in (error, cause) if isinstance(e, Exception)):
-                raise KeyRefused(
+            if any(map(model.api.is_auth_failure, (error, cause))):
+                raise KeyRefusedError(
                     f"the provider refuses the key for {judge.model}: {_line(cause, keys)}",
                     judge.name,
                     "Check the key in the environment, then run again with --resume",
@@ -182,7 +189,9 @@ def _guard(model: Model, keys: tuple[str, ...]) -> None:
             if isinstance(part, Exception):
                 hide_in_error(part, keys)
             elif isinstance(part, ModelCall):
-                part.response = hide_within(part.response, keys)
+                part.response = cast(
+                    "dict[str, JsonValue] | None", hide_within(part.response, keys)
+                )
         return result
 
     model.api.generate = generate  # type: ignore[method-assign]
@@ -229,10 +238,11 @@ def _input_tokens(usage: ModelUsage) -> int:
     return usage.input_tokens + kept
 
 
-def _cause(error: BaseException) -> BaseException:
+def _cause(error: Exception) -> Exception:
     """Return what the provider raised, under retries that were given up."""
-    while isinstance(error, RetryError) and error.last_attempt.exception() is not None:
-        error = error.last_attempt.exception() or error
+    if isinstance(error, RetryError):
+        last = error.last_attempt.exception()
+        return last if isinstance(last, Exception) else error
     return error
 
 

@@ -86,7 +86,7 @@ def _most_tokens(call: Call, judge: Judge) -> int:
     return judge.max_tokens if call.max_tokens is None else call.max_tokens
 
 
-class PurseEmpty(BayesjudgeError):
+class PurseEmptyError(BayesjudgeError):
     """The next call could take the cost above what was allowed."""
 
 
@@ -112,7 +112,7 @@ class Purse:
 
         Raises
         ------
-        PurseEmpty
+        PurseEmptyError
             Where nothing is in flight and the call could still cost too much.
         """
         if self.most is None:
@@ -120,7 +120,7 @@ class Purse:
         async with self._changed:
             while self.spent + math.fsum(self._reserved) + cost > self.most:
                 if not self._reserved:
-                    raise PurseEmpty(
+                    raise PurseEmptyError(
                         f"the next call may cost {cost:.4g}, and {self.spent:.4g} of "
                         f"{self.most:.4g} are spent",
                         "--max-cost",

@@ -169,7 +169,8 @@ def _item(fields: Mapping[str, object], where: str) -> tuple[Item, dict[str, str
             raise DataError(
                 f"there is no {role}", where, f"Add a field {role!r} (or {', '.join(names[1:])})"
             )
-        called |= {role: name for name in there}
+        if there:
+            called[role] = there[0]
     values = {role: _label(fields[name], name, where) for role, name in called.items()}
     for role in ("scenario", "backbone", "generation", "language"):
         if values.get(role) == "":
@@ -219,11 +220,11 @@ def _kind(value: object) -> str:
 
 def _check_alike(items: list[Item], source: str) -> None:
     """Refuse a table whose rows would have different columns."""
-    for what, has in (
-        ("a generation", lambda item: item.generation is not None),
-        ("a language", lambda item: item.language is not None),
+    for what, labels in (
+        ("a generation", [item.generation for item in items]),
+        ("a language", [item.language for item in items]),
     ):
-        without = sum(not has(item) for item in items)
+        without = labels.count(None)
         if 0 < without < len(items):
             raise DataError(
                 f"{without} of {len(items)} answers lack {what}", source, "Give it to all or none"

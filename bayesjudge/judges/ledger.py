@@ -169,8 +169,7 @@ def read_ledger(content: bytes, where: str) -> Found:
         try:
             entry = json.loads(line)
             if number == 1:
-                if entry != HEADING:
-                    raise ValueError("not a heading")
+                _check_heading(entry)
                 continue
             reply = _reply(entry["reply"])
             digest = str(entry["digest"])
@@ -192,6 +191,11 @@ def read_ledger(content: bytes, where: str) -> Found:
     return Found(replies, math.fsum(costs), failures)
 
 
+def _check_heading(entry: object) -> None:
+    if entry != HEADING:
+        raise ValueError("not a heading")
+
+
 def _reply(given: dict[str, object]) -> Reply:
     if set(given) != _FIELDS:
         raise ValueError("not the fields of a reply")
@@ -200,6 +204,6 @@ def _reply(given: dict[str, object]) -> Reply:
     if tokens is not None:
         values["token_log_probabilities"] = tuple(float(t) for t in tokens)  # type: ignore[attr-defined]
     reply = Reply(**values)  # type: ignore[arg-type]
-    if not isinstance(reply.text, str | None) or (reply.text is None) == (reply.error is None):
+    if (reply.text is None) == (reply.error is None):
         raise TypeError("a reply has a text or an error")
     return reply

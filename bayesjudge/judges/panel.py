@@ -153,7 +153,7 @@ def price_of(given: object, where: str) -> Price:
         Where they are no such numbers.
     """
     numbers = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else []
-    if len(numbers) != 2 or not all(  # noqa: PLR2004
+    if len(numbers) != 2 or not all(
         isinstance(n, int | float) and not isinstance(n, bool) and math.isfinite(n) and n >= 0
         for n in numbers
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -219,7 +219,7 @@ def call_of(turn: Turn, rubric: Rubric) -> Call:
     )
 
 
-def pointwise(rubric: Rubric) -> Callable[[Turn, Ask], object]:
+def pointwise(rubric: Rubric) -> Callable[[Turn, Ask], Awaitable[tuple[Record, ...]]]:
     """Return the strategy that asks once for a score."""
 
     async def judge(turn: Turn, ask: Ask) -> tuple[Record, ...]:
