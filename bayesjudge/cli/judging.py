@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bayesjudge.judges.ledger import Ledger
     from bayesjudge.judges.panel import Judge
     from bayesjudge.judges.pointwise import Rubric, Schedule
-    from bayesjudge.judges.records import Record, Tally
+    from bayesjudge.judges.records import Judged, Record, Tally
     from bayesjudge.judges.running import Desk, Stop, Strategy
 
 STRATEGIES = ("pointwise", "cyclic", "semj")
@@ -303,39 +303,40 @@ class Made:
 
 def _judgments(
     prepared: Prepared, ledger: Ledger, out: Path, output: OutputOptions
-) -> tuple[list[tuple[Record, ...] | None], Made]:
+) -> tuple[list[Judged | None], Made]:
     """Return records of each turn in order, None where it was not taken, and what was done."""
     import anyio
 
-    from bayesjudge.judges.asking import Patience, open_judge
     from bayesjudge.judges.costs import Purse
     from bayesjudge.judges.running import Desk, recall_turns
     from bayesjudge.judges.secrets import keys_of
 
     given, turns = prepared.options, prepared.schedule.turns
     found = anyio.run(recall_turns, turns, prepared.strategy, ledger)
-    known = sum(records is not None for records in found)
+    known = sum(one is not None for one in found)
     say_notes(_opening(prepared, len(turns), known), output.quiet)
+    if known == len(turns):
+        return found, Made(0, known, ledger.spent, None, {}, None)
+    from bayesjudge.judges.asking import Patience, open_judge
+
     purse = Purse(given.max_cost, ledger.spent)
     patience = Patience(
         given.max_connections, given.max_retries, given.timeout, 5 * given.timeout, given.cache
     )
-    wanted = [at for at, records in enumerate(found) if records is None]
+    wanted = [at for at, one in enumerate(found) if one is None]
     needed = {turns[at].judge.name for at in wanted}
     opened = [
         open_judge(judge, patience, keys_of()) for judge in prepared.judges if judge.name in needed
     ]
     desk = Desk({one.judge.name: one.ask for one in opened}, ledger, purse, given.max_connections)
-    log = None
-    if wanted:
-        log = _run_logged(prepared, wanted, found, desk, opened, out, output)
+    log = _run_logged(prepared, wanted, found, desk, opened, out, output)
     return found, Made(desk.made, known, purse.spent, desk.stop, desk.given_up, log)
 
 
 def _run_logged(
     prepared: Prepared,
     wanted: Sequence[int],
-    found: list[tuple[Record, ...] | None],
+    found: list[Judged | None],
     desk: Desk,
     opened: Sequence[Opened],
     out: Path,
@@ -359,9 +360,10 @@ def _run_logged(
                 found[at] = records
             left -= 1
             if not left:
+                await desk.wait()
                 for one in opened:
                     await one.close()
-            return {"judgments": _logged(records for records in got if records is not None)}
+            return {"judgments": _logged(one for one in got if one is not None)}
 
         return Case(scenario, turns[places[0]].item.prompt, work)
 
@@ -379,7 +381,7 @@ def _run_logged(
         raise
 
 
-def _logged(records: Iterable[Sequence[Record]]) -> list[dict[str, object]]:
+def _logged(judged: Iterable[Judged]) -> list[dict[str, object]]:
     """Return what Inspect's log shows of judgments."""
     return [
         {
@@ -390,8 +392,8 @@ def _logged(records: Iterable[Sequence[Record]]) -> list[dict[str, object]]:
             "score": record.score,
             "reason": record.reason,
         }
-        for some in records
-        for record in some
+        for one in judged
+        for record in one.scores
     ]
 
 
@@ -415,16 +417,18 @@ def _opening(prepared: Prepared, turns: int, known: int) -> list[str]:
 def _finish(
     prepared: Prepared,
     folder: OutputFolder,
-    found: Sequence[tuple[Record, ...] | None],
+    found: Sequence[Judged | None],
     made: Made,
     output: OutputOptions,
 ) -> None:
     """Write the tables, say what became of the calls, and exit 1 where it was not as wished."""
-    records = [record for some in found if some is not None for record in some]
-    open_turns = sum(some is None for some in found)
-    tallies = _tallies(prepared.judges, records)
-    run = _run_object(prepared, folder, records, tallies, made, open_turns)
-    folder.write(run_files(records, run), "judge")
+    judged = [one for one in found if one is not None]
+    open_turns = len(found) - len(judged)
+    scores = [record for one in judged for record in one.scores]
+    calls = [record for one in judged for record in one.calls]
+    tallies = _tallies(prepared.judges, scores, calls)
+    run = _run_object(prepared, folder, scores, tallies, made, open_turns)
+    folder.write(run_files(scores, calls, run), "judge")
     for sentence in missing_sentences(tallies):
         say(f"warning: {sentence}")
     if prepared.options.repeats > 1:
@@ -436,14 +440,19 @@ def _finish(
         from bayesjudge.report.terminal import frame_table
 
         print_tables(frame_table(tally_table(tallies), "Calls of each judge"))
-    _exit_if_wrong(made, open_turns, any(r.score is not None for r in records))
+    _exit_if_wrong(made, open_turns, any(r.score is not None for r in scores))
 
 
-def _tallies(judges: Sequence[Judge], records: Sequence[Record]) -> dict[str, Tally]:
+def _tallies(
+    judges: Sequence[Judge], scores: Sequence[Record], calls: Sequence[Record]
+) -> dict[str, Tally]:
     from bayesjudge.judges.records import tally
 
     return {
-        judge.name: tally([record for record in records if record.judge == judge.name])
+        judge.name: tally(
+            [record for record in scores if record.judge == judge.name],
+            [record for record in calls if record.judge == judge.name],
+        )
         for judge in judges
     }
 
@@ -451,7 +460,7 @@ def _tallies(judges: Sequence[Judge], records: Sequence[Record]) -> dict[str, Ta
 def _run_object(
     prepared: Prepared,
     folder: OutputFolder,
-    records: Sequence[Record],
+    scores: Sequence[Record],
     tallies: Mapping[str, Tally],
     made: Made,
     open_turns: int,
@@ -468,8 +477,8 @@ def _run_object(
             "made": made.calls,
             "open": open_turns,
         },
-        "scores": sum(record.score is not None for record in records),
-        "missing": sum(record.score is None for record in records),
+        "scores": sum(record.score is not None for record in scores),
+        "missing": sum(record.score is None for record in scores),
         "spent": made.spent,
         "judges": tally_rows(tallies),
         "files": {name: str(folder.path / name) for name in (*RUN_FILES, LEDGER)},

@@ -15,7 +15,7 @@ from bayesjudge.judges.items import Item
 from bayesjudge.judges.panel import Judge
 from bayesjudge.judges.parsing import read_judgment
 from bayesjudge.judges.prompts import pointwise_call
-from bayesjudge.judges.records import Record, record_of
+from bayesjudge.judges.records import Judged, record_of
 
 ITEM_LANGUAGE = "item"
 """Stands for: instructions in the language of each item."""
@@ -219,10 +219,10 @@ def call_of(turn: Turn, rubric: Rubric) -> Call:
     )
 
 
-def pointwise(rubric: Rubric) -> Callable[[Turn, Ask], Awaitable[tuple[Record, ...]]]:
+def pointwise(rubric: Rubric) -> Callable[[Turn, Ask], Awaitable[Judged]]:
     """Return the strategy that asks once for a score."""
 
-    async def judge(turn: Turn, ask: Ask) -> tuple[Record, ...]:
+    async def judge(turn: Turn, ask: Ask) -> Judged:
         reply = await ask(call_of(turn, rubric))
         read = read_judgment(reply, rubric.scale)
         record = record_of(
@@ -236,6 +236,6 @@ def pointwise(rubric: Rubric) -> Callable[[Turn, Ask], Awaitable[tuple[Record, .
             read.rationale,
             read.truncated,
         )
-        return (record,)
+        return Judged((record,), (record,))
 
     return judge

@@ -31,6 +31,8 @@ class Record:
         None where there is none: a failed parse or a failed call is missing, never zero.
     parse_ok : bool
         Whether the answer could be read.
+    failed : bool
+        Whether no answer came.
     reason : str or None
         Why there is no score.
     rationale : str or None
@@ -46,6 +48,10 @@ class Record:
         None where the provider gave no log probabilities.
     model, configuration : str
         The judge's model; digest of its settings.
+    purpose : str
+        What the call was for: ``judge``, ``reflect`` or ``translate``.
+    round : int or None
+        Of rounds of reconsidering, from 0; None where there are none.
     """
 
     scenario: str
@@ -58,6 +64,7 @@ class Record:
     call: int
     score: float | None
     parse_ok: bool
+    failed: bool
     reason: str | None
     rationale: str | None
     truncated: bool
@@ -71,6 +78,24 @@ class Record:
     nll_per_token: float | None
     model: str
     configuration: str
+    purpose: str = "judge"
+    round: int | None = None
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What came of one judge and one answer.
+
+    Attributes
+    ----------
+    scores : tuple of Record
+        What goes into the score table.
+    calls : tuple of Record
+        One a call that was made.
+    """
+
+    scores: tuple[Record, ...]
+    calls: tuple[Record, ...]
 
 
 def record_of(
@@ -97,6 +122,7 @@ def record_of(
         call=call,
         score=score,
         parse_ok=reply.error is None and score is not None,
+        failed=reply.error is not None,
         reason=None if score is not None else reply.error or reason or "no score",
         rationale=rationale,
         truncated=truncated,
@@ -163,9 +189,11 @@ class Tally:
 
     Attributes
     ----------
-    calls, scores : int
-    unread, failed : int
-        Answers without a score; calls without an answer.
+    calls : int
+    scores, missing : int
+        Rows of the score table with a score, and without one.
+    failed : int
+        Calls that no answer came of.
     truncated : int
         Answers that were cut short, with or without a score.
     input_tokens, output_tokens : int
@@ -181,7 +209,7 @@ class Tally:
 
     calls: int
     scores: int
-    unread: int
+    missing: int
     failed: int
     truncated: int
     input_tokens: int
@@ -192,23 +220,21 @@ class Tally:
     reasons: Mapping[str, int]
 
 
-def tally(records: Sequence[Record]) -> Tally:
-    """Count what became of calls."""
-    scores = [r.score for r in records if r.score is not None]
-    missing = [r for r in records if r.score is None]
-    answered = [r for r in missing if r.stop_reason is not None]
-    costs = [r.cost for r in records if r.cost is not None]
-    reasons = Counter(r.reason or "" for r in missing)
+def tally(scores: Sequence[Record], calls: Sequence[Record]) -> Tally:
+    """Count what became of calls, and of the scores they were made for."""
+    given = [r.score for r in scores if r.score is not None]
+    reasons = Counter(r.reason or "" for r in scores if r.score is None)
+    costs = [r.cost for r in calls if r.cost is not None]
     return Tally(
-        calls=len(records),
-        scores=len(scores),
-        unread=len(answered),
-        failed=len(missing) - len(answered),
-        truncated=sum(r.truncated for r in records),
-        input_tokens=sum(r.input_tokens for r in records),
-        output_tokens=sum(r.output_tokens for r in records),
+        calls=len(calls),
+        scores=len(given),
+        missing=len(scores) - len(given),
+        failed=sum(r.failed for r in calls),
+        truncated=sum(r.truncated for r in calls),
+        input_tokens=sum(r.input_tokens for r in calls),
+        output_tokens=sum(r.output_tokens for r in calls),
         cost=math.fsum(costs) if costs else None,
-        seconds=math.fsum(r.seconds for r in records) / len(records) if records else 0.0,
-        mean=math.fsum(scores) / len(scores) if scores else None,
+        seconds=math.fsum(r.seconds for r in calls) / len(calls) if calls else 0.0,
+        mean=math.fsum(given) / len(given) if given else None,
         reasons=dict(reasons.most_common()),
     )

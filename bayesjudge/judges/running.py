@@ -17,10 +17,10 @@ from bayesjudge.judges.costs import Purse, PurseEmptyError, most_cost
 from bayesjudge.judges.ledger import Ledger, call_digest
 from bayesjudge.judges.panel import Judge
 from bayesjudge.judges.pointwise import Turn
-from bayesjudge.judges.records import Record
+from bayesjudge.judges.records import Judged
 
-type Strategy = Callable[[Turn, Ask], Awaitable[tuple[Record, ...]]]
-"""What one judge does with one answer: the calls it makes, and the records that come of it."""
+type Strategy = Callable[[Turn, Ask], Awaitable[Judged]]
+"""What one judge does with one answer: the calls it makes, and what comes of it."""
 
 FAILURES_IN_ROW = 20
 """A judge whose calls fail so often without one success is asked no more."""
@@ -60,6 +60,7 @@ class Desk:
         self._asks = dict(asks)
         self._ledger = ledger
         self._purse = purse
+        self._connections = connections
         self._slots = anyio.Semaphore(connections)
         self._failures: dict[str, int] = {}
 
@@ -80,6 +81,13 @@ class Desk:
                 return await self._make(call, judge, digest)
 
         return asked
+
+    async def wait(self) -> None:
+        """Return once no call is in flight: what was asked for is on disk."""
+        for _ in range(self._connections):
+            await self._slots.acquire()
+        for _ in range(self._connections):
+            self._slots.release()
 
     async def _make(self, call: Call, judge: Judge, digest: str) -> Reply:
         if self.stop is not None or judge.name in self.given_up:
@@ -116,17 +124,15 @@ class Desk:
             self.given_up[judge.name] = reply.error
 
 
-async def judge_turns(
-    turns: Sequence[Turn], strategy: Strategy, desk: Desk
-) -> list[tuple[Record, ...] | None]:
+async def judge_turns(turns: Sequence[Turn], strategy: Strategy, desk: Desk) -> list[Judged | None]:
     """Take turns at once, as far as the desk has room.
 
     Returns
     -------
     list
-        Records of each turn in order; None for a turn of which a call was not made.
+        What came of each turn, in order; None for a turn of which a call was not made.
     """
-    found: list[tuple[Record, ...] | None] = [None] * len(turns)
+    found: list[Judged | None] = [None] * len(turns)
 
     async def take(at: int, turn: Turn) -> None:
         with contextlib.suppress(NotAskedError):
@@ -140,6 +146,6 @@ async def judge_turns(
 
 async def recall_turns(
     turns: Sequence[Turn], strategy: Strategy, ledger: Ledger
-) -> list[tuple[Record, ...] | None]:
+) -> list[Judged | None]:
     """Return the records of turns whose every call is in the ledger; None for others."""
     return await judge_turns(turns, strategy, Desk({}, ledger, Purse(None), 1))

@@ -23,11 +23,13 @@ _MOST_REASONS = 3
 _MOST_SHOWN = 120
 
 
-def run_files(records: Sequence[Record], run: Mapping[str, Any]) -> dict[str, Content]:
-    """Return the files of a run by name: the score table, all records, what was run."""
-    lines = "".join(to_json(record_fields(record)) + "\n" for record in records)
+def run_files(
+    scores: Sequence[Record], calls: Sequence[Record], run: Mapping[str, Any]
+) -> dict[str, Content]:
+    """Return the files of a run by name: the score table, a record a call, what was run."""
+    lines = "".join(to_json(record_fields(record)) + "\n" for record in calls)
     return {
-        "scores.csv": _csv(score_columns(records)),
+        "scores.csv": _csv(score_columns(scores)),
         "records.jsonl": lines,
         "run.json": to_json(run, indent=2) + "\n",
     }
@@ -55,7 +57,7 @@ def tally_table(tallies: Mapping[str, Tally]) -> pd.DataFrame:
             "judge": name,
             "calls": found.calls,
             "scores": found.scores,
-            "unread": found.unread,
+            "missing": found.missing,
             "failed": found.failed,
             "mean": found.mean,
             "tokens in": found.input_tokens,
@@ -72,8 +74,7 @@ def missing_sentences(tallies: Mapping[str, Tally]) -> list[str]:
     """Say how many scores each judge owes, and why."""
     said = []
     for name, found in tallies.items():
-        missing = found.calls - found.scores
-        if missing:
+        if found.missing:
             why = [
                 f"{count:,} x {_cut(reason)}"
                 for reason, count in list(found.reasons.items())[:_MOST_REASONS]
@@ -85,7 +86,7 @@ def missing_sentences(tallies: Mapping[str, Tally]) -> list[str]:
             )
         if found.truncated:
             said.append(
-                f"{name}: {found.truncated:,} answers were cut short; a score before the cut counts "
+                f"{name}: {found.truncated:,} answers were cut short; scores before the cut count "
                 "(--max-tokens allows longer ones)"
             )
     return said
