@@ -80,6 +80,7 @@ class RememberedRound:
     judgments: tuple[RememberedJudgment, ...]
 
 
+@cache
 def worded_languages() -> tuple[str, ...]:
     """Return the codes of the languages in which a judge can be told what to do, sorted."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
@@ -111,6 +112,7 @@ def read_wording(code: str) -> Wording:
     return Wording(stem, data["name"], text, data.get("back_translation", text))
 
 
+@cache
 def language_name(label: str) -> str:
     """Return a language's own name where there is wording in it, else its English name.
 
