@@ -47,7 +47,7 @@ class Rule:
     truncated: float = 0.0
     invalid: float = 0.0
     broken_models: tuple[str, ...] = ()
-    echoes_key: bool = False
+    echo: int = 0
     logprobs: bool = False
 
 
@@ -97,7 +97,9 @@ def answer(rule: Rule, request: dict[str, object], times: int) -> tuple[str, str
     said = json.dumps({name: filled[name] for name in schema["properties"]})
     draw = chance(rule.seed, "damage", request["model"], sorted(parts.items()), times)
     if draw < rule.truncated:
-        return said[: math.ceil(len(said) * 0.7)], "length"
+        return said[
+            : math.ceil(len(said) * chance(rule.seed, "cut", sorted(parts.items())))
+        ], "length"
     if draw < rule.truncated + rule.invalid:
         return "I would rather not say.", "stop"
     return said, "stop"
@@ -172,8 +174,10 @@ class RuleJudge:
         model = str(request["model"])
         what = json.dumps([model, request["messages"]])
         self.asked[what] += 1
-        if self.rule.echoes_key:
-            return 401, {"error": {"message": f"no such key: {headers.get('authorization')}"}}
+        if self.rule.echo:
+            return self.rule.echo, {
+                "error": {"message": f"no such key: {headers.get('authorization')}"}
+            }
         if model in self.rule.broken_models:
             return 400, {"error": {"message": "this model answers nothing"}}
         if chance(self.rule.seed, "fault", what, self.asked[what]) < self.rule.faults:

@@ -101,7 +101,7 @@ def read_items(source: str) -> Items:
     """
     path = Path(source)
     try:
-        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except FileNotFoundError as error:
         raise DataError("there is no such file", source, "Check the path") from error
     except UnicodeDecodeError as error:

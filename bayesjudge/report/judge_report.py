@@ -82,7 +82,8 @@ def missing_sentences(tallies: Mapping[str, Tally]) -> list[str]:
             others = len(found.reasons) - len(why)
             more = f" and {others:,} other reasons" if others > 0 else ""
             said.append(
-                f"{name}: {missing:,} of {found.calls:,} scores missing: {'; '.join(why)}{more}"
+                f"{name}: {found.missing:,} of {found.scores + found.missing:,} scores missing: "
+                f"{'; '.join(why)}{more}"
             )
         if found.truncated:
             said.append(

@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typer.testing import CliRunner
 
+from bayesjudge.cli.app import app
 from tests.calibration.reporting import versions, write
 from tests.rule_judge import Rule, Serving, mark, serving
 
@@ -64,7 +66,7 @@ def write_items(path: Path, n_scenarios: int, languages: Sequence[str], seed: in
 
 def environment(server: Serving) -> dict[str, str]:
     """Return the environment in which the panel is reached."""
-    return os.environ | {"RULE_API_KEY": KEY, "RULE_BASE_URL": server.url}
+    return dict(os.environ) | {"RULE_API_KEY": KEY, "RULE_BASE_URL": server.url}
 
 
 def judge_words(items: Path, out: Path, *more: str) -> list[str]:
@@ -75,10 +77,9 @@ def judge_words(items: Path, out: Path, *more: str) -> list[str]:
 
 
 def bayesjudge(words: Sequence[str], env: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Run a command of ours in a process of its own, and return its JSON."""
-    command = [sys.executable, "-c", "from bayesjudge.cli import main; main()", *words, "--json"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    """Run a command of ours, and return its JSON."""
+    done = CliRunner().invoke(app, [*words, "--json"], env=env)
+    assert done.exit_code == 0, done.stderr
     return dict(json.loads(done.stdout))
 
 
