@@ -111,7 +111,7 @@ def test_a_missing_score_is_empty_with_its_reason_and_rank_reads_the_table_as_it
 
 
 def test_a_record_a_call(ran):
-    out, said, _, _ = ran
+    out, _, _, _ = ran
     found = records(out)
     assert len(found) == 40
     for one in found:
@@ -339,15 +339,57 @@ def test_rubric_language_and_scale_reach_the_judge(tmp_path):
     assert [one["judge_language"] for one in records(tmp_path / "run")] == ["de", "hi"] * 2
     from inspect_ai.log import read_eval_log
 
-    log = read_eval_log(json.loads(result.stdout)["log"])
+    log = read_eval_log(json.loads(result.stdout)["log"], resolve_attachments=True)
     told = [e.input[0].text for s in log.samples for e in s.events if e.event == "model"]
     assert all("Only brevity counts." in text for text in told)
     assert len(set(told)) == 2
 
 
+SEMJ = ("--strategy", "semj", "--candidate", "fr", "--candidate", "ja", "--other-languages", 2)
+
+
+def test_semj_writes_verdicts_rounds_and_a_record_a_call(tmp_path):
+    items = write_items(tmp_path, 2, languages=("de",))
+    rule = Rule(broken_models=("stern",))
+    with serving(rule, tmp_path) as server:
+        words = (items, *TWO, *SEMJ, "--rounds", 1, "--out", tmp_path / "run")
+        result = judge(server, *words, "--json")
+    assert result.exit_code == 0, result.stderr
+    said = json.loads(result.stdout)
+    # 5 and 6 stand on either side of the middle; the rule is one, so round 0 ends it.
+    table = rows(tmp_path / "run" / "scores.csv")
+    assert [(r["scenario"], r["backbone"], r["judge"], r["score"]) for r in table] == [
+        ("s0", "amber", "mild", "0.0"), ("s0", "amber", "stern", ""),
+        ("s0", "birch", "mild", "1.0"), ("s0", "birch", "stern", ""),
+        ("s1", "amber", "mild", "1.0"), ("s1", "amber", "stern", ""),
+        ("s1", "birch", "mild", "1.0"), ("s1", "birch", "stern", ""),
+    ]  # fmt: skip
+    assert said["meta"]["strategy"] == "semj"
+    assert set(said["files"]) >= {"rounds.csv", "stages.csv"}
+    found = [one for one in records(tmp_path / "run") if one["judge"] == "mild"]
+    assert Counter(one["purpose"] for one in found) == {"translate": 8, "judge": 12}
+    assert Counter(one["language"] for one in found) == {"de": 4, "fr": 8, "ja": 8}
+    assert all(one["parse_ok"] for one in found)
+    rounds = rows(tmp_path / "run" / "rounds.csv")
+    mild = [row for row in rounds if row["judge"] == "mild"]
+    assert len(mild) == 12
+    assert {row["agreement"] for row in mild} == {"1.0"}
+    stages = rows(tmp_path / "run" / "stages.csv")
+    assert {row["stage"] for row in stages} == {"before", "after"}
+    again = run("judge", *words, "--resume", "--json")
+    assert json.loads(again.stdout)["calls"]["known_before"] == 4
+    dry = json.loads(run("judge", items, TWO[0], TWO[1], *SEMJ, "--dry-run", "--json").stdout)
+    # Four answers: two translations, and three verdicts in each of four rounds.
+    assert dry["total"]["calls"] == 4 * (2 + 3 * 4)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
+        ([*TWO, *SEMJ, "--dry-run"], 1, "names no language"),
+        ([*TWO, *SEMJ, "--scale", "1", "5"], 2, "verdicts"),
+        ([*TWO, *SEMJ, "--rounds", "-1"], 2, "rounds cannot be"),
+        ([*TWO, *SEMJ, "--choice", "x"], 2, "no choice of languages"),
         ([], 2, "there are no judges"),
         ([*TWO], 2, "--out"),
         ([*TWO, "--strategy", "random"], 2, "pointwise, cyclic, semj"),

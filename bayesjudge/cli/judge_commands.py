@@ -10,6 +10,7 @@ from bayesjudge.cli import options as o
 from bayesjudge.cli.messages import answering
 
 _WHO = "Who judges, and how"
+_SEMJ = "Several languages (semj)"
 _MONEY = "Money and patience"
 
 
@@ -80,14 +81,64 @@ def judge(
         typer.Option("--scale", metavar="LO HI", help="Whole scores (1 10).", rich_help_panel=_WHO),
     ] = None,
     language: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--language",
             metavar="CODE|item",
-            help="Of the instructions to judges, one of 23; item: of each answer's own.",
+            help="Of the instructions to judges, one of 23 (en; for semj each language's own); "
+            "item: of each answer's own.",
             rich_help_panel=_WHO,
         ),
-    ] = "en",
+    ] = None,
+    others: Annotated[
+        int,
+        typer.Option(
+            "--other-languages",
+            metavar="K",
+            help="For semj: how many languages beside the answer's own.",
+            rich_help_panel=_SEMJ,
+        ),
+    ] = 4,
+    tau: Annotated[
+        float,
+        typer.Option(
+            "--tau",
+            help="For semj: the agreement that ends the judging; five verdicts agree by 1, 0.6 "
+            "or 0.4.",
+            rich_help_panel=_SEMJ,
+        ),
+    ] = 0.8,
+    rounds: Annotated[
+        int,
+        typer.Option(
+            "--rounds",
+            metavar="S",
+            help="For semj: most rounds after the first judgment.",
+            rich_help_panel=_SEMJ,
+        ),
+    ] = 3,
+    choice: Annotated[
+        str,
+        typer.Option(
+            "--choice",
+            metavar="HOW",
+            help="For semj: which others: random, high_resource, low_resource, same_family, "
+            "different_family.",
+            rich_help_panel=_SEMJ,
+        ),
+    ] = "random",
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--candidate",
+            metavar="CODE",
+            help="For semj: a language that may be chosen. Once each (all 23).",
+            rich_help_panel=_SEMJ,
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", help="For semj: of the choice.", rich_help_panel=_SEMJ)
+    ] = 0,
     temperature: Annotated[
         float, typer.Option("--temperature", help="Of judges.", rich_help_panel=_WHO)
     ] = 0.0,
@@ -194,8 +245,8 @@ def judge(
         run_judge(
             JudgeOptions(
                 items, judge, panel, strategy, assignment, repeats, rubric, scale, language,
-                temperature, max_tokens, logprobs, dry_run, price, max_cost, max_connections,
-                max_retries, timeout, resume, cache,
+                others, tau, rounds, choice, candidate, seed, temperature, max_tokens, logprobs,
+                dry_run, price, max_cost, max_connections, max_retries, timeout, resume, cache,
             ),
             o.OutputOptions(json, out, quiet),
         )  # fmt: skip

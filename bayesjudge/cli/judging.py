@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bayesjudge.cli.messages import print_json, print_tables, say, say_notes
 from bayesjudge.cli.options import number_pairs
@@ -18,6 +18,8 @@ from bayesjudge.report.judge_report import (
     LEDGER,
     LOGS,
     RUN_FILES,
+    VERDICT_FILES,
+    csv_of,
     estimate_rows,
     estimate_sentences,
     estimate_table,
@@ -36,9 +38,10 @@ if TYPE_CHECKING:
     from bayesjudge.judges.costs import Estimate
     from bayesjudge.judges.ledger import Ledger
     from bayesjudge.judges.panel import Judge
-    from bayesjudge.judges.pointwise import Rubric, Schedule
+    from bayesjudge.judges.pointwise import Schedule
     from bayesjudge.judges.records import Judged, Record, Tally
     from bayesjudge.judges.running import Desk, Stop, Strategy
+    from bayesjudge.judges.semj import Settings
 
 STRATEGIES = ("pointwise", "cyclic", "semj")
 
@@ -55,7 +58,13 @@ class JudgeOptions:
     repeats: int = 1
     rubric: str | None = None
     scale: tuple[int, int] | None = None
-    language: str = "en"
+    language: str | None = None
+    others: int = 4
+    tau: float = 0.8
+    rounds: int = 3
+    choice: str = "random"
+    candidate: Sequence[str] | None = None
+    seed: int = 0
     temperature: float = 0.0
     max_tokens: int = 1024
     logprobs: bool = False
@@ -76,7 +85,9 @@ class Prepared:
     options: JudgeOptions
     judges: tuple[Judge, ...]
     schedule: Schedule
-    rubric: Rubric
+    asked: str
+    language: str
+    rubric: str | None
     strategy: Strategy
 
 
@@ -110,12 +121,12 @@ def _prepared(given: JudgeOptions, quiet: bool) -> Prepared:
         panel_schedule,
         pointwise,
     )
+    from bayesjudge.judges.refining import check_refinable, refining
 
     _check_numbers(given)
     judges = _judges(given)
     found = read_items(given.items)
     say_notes([f"{given.items}: {note}" for note in found.notes], quiet)
-    rubric = Rubric(_rubric_text(given.rubric), given.scale or (1, 10), given.language)
     if given.strategy == "cyclic":
         if given.assignment is None:
             raise UsageError(
@@ -127,7 +138,35 @@ def _prepared(given: JudgeOptions, quiet: bool) -> Prepared:
     else:
         schedule = panel_schedule(found.items, judges, given.repeats)
     say_notes(schedule.notes, quiet)
-    return Prepared(given, judges, schedule, rubric, pointwise(rubric))
+    text = _rubric_text(given.rubric)
+    if given.strategy == "semj":
+        settings = _refinement(given, text)
+        check_refinable(found.items, settings)
+        told = "each language's own" if given.language is None else given.language
+        asked = (
+            f"verdicts in each answer's language and {settings.others} others ({settings.choice} "
+            f"choice), until they agree by {settings.tau:g} or after {settings.rounds} more rounds"
+        )
+        return Prepared(given, judges, schedule, asked, told, text, refining(settings))
+    rubric = Rubric(text, given.scale or (1, 10), given.language or "en")
+    asked = f"scores {rubric.scale[0]} to {rubric.scale[1]}"
+    return Prepared(given, judges, schedule, asked, rubric.language, text, pointwise(rubric))
+
+
+def _refinement(given: JudgeOptions, rubric: str | None) -> Settings:
+    from bayesjudge.judges.semj import Settings
+
+    settings = Settings(
+        model="",
+        others=given.others,
+        tau=given.tau,
+        rounds=given.rounds,
+        choice=cast("Any", given.choice),
+        rubric=rubric,
+        instructions=None if given.language in (None, "item") else given.language,
+        seed=given.seed,
+    )
+    return replace(settings, candidates=tuple(given.candidate)) if given.candidate else settings
 
 
 def _check_numbers(given: JudgeOptions) -> None:
@@ -140,6 +179,8 @@ def _check_numbers(given: JudgeOptions) -> None:
     if given.assignment is not None and given.strategy != "cyclic":
         raise UsageError("an assignment is for judges who take turns", "--assignment",
                          "Say --strategy cyclic")  # fmt: skip
+    if given.scale is not None and given.strategy == "semj":
+        raise UsageError("semj asks for verdicts, correct or not", "--scale", "Leave it out")
     if given.repeats != 1 and given.strategy != "pointwise":
         raise UsageError("repeated calls are for the strategy pointwise", "--repeats")
     for option, value, least in (
@@ -210,13 +251,16 @@ def _rubric_text(path: str | None) -> str | None:
 
 def _show_estimate(prepared: Prepared, output: OutputOptions) -> None:
     estimates = _estimates(prepared)
+    notes = estimate_sentences(estimates)
+    if prepared.options.strategy == "semj":
+        notes.append("semj is estimated at its longest: every judge goes on for all rounds")
     if output.json:
         print_json(
             {
                 "dry_run": True,
                 "judges": estimate_rows(estimates),
                 "total": vars(total(estimates)),
-                "notes": estimate_sentences(estimates),
+                "notes": notes,
                 "meta": _meta(prepared),
             }
         )
@@ -224,24 +268,22 @@ def _show_estimate(prepared: Prepared, output: OutputOptions) -> None:
     from bayesjudge.report.terminal import frame_table
 
     print_tables(frame_table(estimate_table(estimates), "What the run would take"))
-    say_notes(estimate_sentences(estimates), output.quiet)
+    say_notes(notes, output.quiet)
 
 
 def _estimates(prepared: Prepared) -> dict[str, Estimate]:
-    from bayesjudge.judges.costs import estimate
-    from bayesjudge.judges.pointwise import call_of
+    import anyio
 
-    return {
-        judge.name: estimate(
-            (
-                call_of(turn, prepared.rubric)
-                for turn in prepared.schedule.turns
-                if turn.judge == judge
-            ),
-            judge,
-        )
-        for judge in prepared.judges
-    }
+    from bayesjudge.judges.costs import Pretence, estimate
+
+    asked = {judge.name: Pretence() for judge in prepared.judges}
+
+    async def pretend() -> None:
+        for turn in prepared.schedule.turns:
+            await prepared.strategy(turn, asked[turn.judge.name])
+
+    anyio.run(pretend)
+    return {judge.name: estimate(asked[judge.name].calls, judge) for judge in prepared.judges}
 
 
 def _meta(prepared: Prepared) -> dict[str, Any]:
@@ -250,9 +292,10 @@ def _meta(prepared: Prepared) -> dict[str, Any]:
         "strategy": given.strategy,
         "items": given.items,
         "assignment": given.assignment,
-        "scale": list(prepared.rubric.scale),
-        "language": prepared.rubric.language,
-        "rubric": prepared.rubric.text,
+        "asked": prepared.asked,
+        "scale": None if given.strategy == "semj" else list(given.scale or (1, 10)),
+        "language": prepared.language,
+        "rubric": prepared.rubric,
         "repeats": given.repeats,
         "max_connections": given.max_connections,
         "max_retries": given.max_retries,
@@ -276,7 +319,7 @@ def _run(prepared: Prepared, out: str, output: OutputOptions) -> None:
     from bayesjudge.judges.secrets import keys_of
 
     folder = OutputFolder(out)
-    folder.check(RUN_FILES)
+    folder.check((*RUN_FILES, *VERDICT_FILES))
     path = Path(out) / LEDGER
     if path.exists() and not prepared.options.resume:
         raise DataError(
@@ -398,14 +441,12 @@ def _logged(judged: Iterable[Judged]) -> list[dict[str, object]]:
 
 
 def _opening(prepared: Prepared, turns: int, known: int) -> list[str]:
-    given, rubric = prepared.options, prepared.rubric
-    low, high = rubric.scale
-    standard = "the rubric given" if rubric.text else "the standard rubric"
+    given = prepared.options
+    standard = "the rubric given" if prepared.rubric else "the standard rubric"
     said = [
-        f"{turns:,} answers to score, a judge each time; strategy {given.strategy}; {standard}, "
-        f"scores {low} to {high}, instructions in {rubric.language}; temperature "
-        f"{given.temperature:g}, {given.max_tokens} tokens at most an answer, unless the panel's "
-        "file says otherwise",
+        f"{turns:,} times a judge and an answer; strategy {given.strategy}: {prepared.asked}; "
+        f"{standard}, instructions in {prepared.language}; temperature {given.temperature:g}, "
+        f"{given.max_tokens} tokens at most an answer, unless the panel's file says otherwise",
         f"{given.max_connections} calls at once; {given.max_retries} retries; {given.timeout} s an "
         "attempt",
     ]
@@ -428,9 +469,16 @@ def _finish(
     calls = [record for one in judged for record in one.calls]
     tallies = _tallies(prepared.judges, scores, calls)
     run = _run_object(prepared, folder, scores, tallies, made, open_turns)
-    folder.write(run_files(scores, calls, run), "judge")
+    files = run_files(scores, calls, run)
+    if prepared.options.strategy == "semj":
+        from bayesjudge.judges.refining import verdict_columns
+
+        files |= {name: csv_of(columns) for name, columns in verdict_columns(judged).items()}
+    folder.write(files, "judge")
     for sentence in missing_sentences(tallies):
         say(f"warning: {sentence}")
+    if prepared.options.strategy == "semj":
+        say_notes(["scores are verdicts, 1 and 0: rank with --model verdict"], output.quiet)
     if prepared.options.repeats > 1:
         say_notes(["several scores of one judge an answer: rank with --replicates"], output.quiet)
     say_notes([f"results written to {folder.path}"], output.quiet)
@@ -467,6 +515,8 @@ def _run_object(
 ) -> dict[str, Any]:
     from bayesjudge.version import version
 
+    refined = VERDICT_FILES if prepared.options.strategy == "semj" else ()
+    names = (*RUN_FILES, *refined, LEDGER)
     return {
         "complete": open_turns == 0,
         "stopped": None if made.stop is None else made.stop.error.what,
@@ -481,7 +531,7 @@ def _run_object(
         "missing": sum(record.score is None for record in scores),
         "spent": made.spent,
         "judges": tally_rows(tallies),
-        "files": {name: str(folder.path / name) for name in (*RUN_FILES, LEDGER)},
+        "files": {name: str(folder.path / name) for name in names},
         "log": made.log,
         "meta": {"version": version(), **_meta(prepared)},
     }

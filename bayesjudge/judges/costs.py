@@ -6,6 +6,7 @@ bounded by its bytes: no tokenizer makes more tokens of a text than it has bytes
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import anyio
 
 from bayesjudge.errors import BayesjudgeError
-from bayesjudge.judges.calls import Call
+from bayesjudge.judges.calls import Call, Reply
 from bayesjudge.judges.panel import Judge
 
 ANSWER_TOKENS = 120
@@ -63,6 +64,26 @@ def most_cost(call: Call, judge: Judge) -> float:
         return 0.0
     sent = len((call.system + call.user).encode("utf-8", "replace"))
     return judge.price.of(sent + _TEMPLATE, _most_tokens(call, judge))
+
+
+class Pretence:
+    """An ``Ask`` that reaches no one and keeps what it was asked.
+
+    Translations come back as they were sent; verdicts differ from one to the next, so that
+    judges who go on until they agree go on as long as they may.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    async def __call__(self, call: Call) -> Reply:
+        """Return an answer of usual length to any call."""
+        self.calls.append(call)
+        if call.purpose == "translate":
+            return Reply(call.user)
+        correct = len(self.calls) % 2 == 0
+        said = {"score": 0, "correct": correct, "rationale": "why " * ANSWER_TOKENS}
+        return Reply(json.dumps(said))
 
 
 def estimate(calls: Iterable[Call], judge: Judge) -> Estimate:

@@ -86,7 +86,7 @@ def run_logged(
     try:
         # Inspect draws on stdout, which is for results.
         with contextlib.redirect_stdout(sys.stderr):
-            (log,) = evaluate(
+            logs = evaluate(
                 task,
                 model=None,
                 display="rich" if shown else "none",
@@ -102,8 +102,11 @@ def run_logged(
             )
     except PrerequisiteError as error:
         raise DataError(f"Inspect cannot start: {error.message}", str(folder)) from error
-    _check(log)
-    return _path(log.location)
+    if not logs or logs[0].status == "cancelled":
+        # Inspect answers an interrupt itself.
+        raise KeyboardInterrupt
+    _check(logs[0])
+    return _path(logs[0].location)
 
 
 def _working(cases: Mapping[str, Case]) -> Solver:
@@ -119,8 +122,6 @@ def _working(cases: Mapping[str, Case]) -> Solver:
 
 
 def _check(log: EvalLog) -> None:
-    if log.status == "cancelled":
-        raise KeyboardInterrupt
     errors = [sample.error for sample in log.samples or () if sample.error is not None]
     told = errors[0].message if errors else log.error.message if log.error else ""
     if told:

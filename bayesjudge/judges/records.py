@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from bayesjudge.judges.calls import Reply
 from bayesjudge.judges.items import Item
 from bayesjudge.judges.panel import Judge
+from bayesjudge.judges.semj import SemjResult
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,13 @@ class Judged:
         What goes into the score table.
     calls : tuple of Record
         One a call that was made.
+    refined : SemjResult or None
+        All rounds, where verdicts were refined.
     """
 
     scores: tuple[Record, ...]
     calls: tuple[Record, ...]
+    refined: SemjResult | None = None
 
 
 def record_of(

@@ -131,16 +131,28 @@ async def judge_turns(turns: Sequence[Turn], strategy: Strategy, desk: Desk) -> 
     -------
     list
         What came of each turn, in order; None for a turn of which a call was not made.
+
+    Raises
+    ------
+    BayesjudgeError
+        Of a strategy that cannot ask, the first where there are several.
     """
     found: list[Judged | None] = [None] * len(turns)
+    errors: list[BayesjudgeError] = []
 
     async def take(at: int, turn: Turn) -> None:
-        with contextlib.suppress(NotAskedError):
+        try:
             found[at] = await strategy(turn, desk.ask(turn.judge))
+        except NotAskedError:
+            return
+        except BayesjudgeError as error:
+            errors.append(error)
 
     async with anyio.create_task_group() as group:
         for at, turn in enumerate(turns):
             group.start_soon(take, at, turn)
+    if errors:
+        raise errors[0]
     return found
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RUN_FILES = ("scores.csv", "records.jsonl", "run.json")
+VERDICT_FILES = ("rounds.csv", "stages.csv")
 LEDGER = "ledger.jsonl"
 LOGS = "logs"
 
@@ -29,13 +30,14 @@ def run_files(
     """Return the files of a run by name: the score table, a record a call, what was run."""
     lines = "".join(to_json(record_fields(record)) + "\n" for record in calls)
     return {
-        "scores.csv": _csv(score_columns(scores)),
+        "scores.csv": csv_of(score_columns(scores)),
         "records.jsonl": lines,
         "run.json": to_json(run, indent=2) + "\n",
     }
 
 
-def _csv(columns: Mapping[str, Sequence[object]]) -> str:
+def csv_of(columns: Mapping[str, Sequence[object]]) -> str:
+    """Return a table as CSV; None is an empty cell."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
