@@ -30,6 +30,8 @@ from bayesjudge.judges.multiple_choice import (
 from bayesjudge.judges.semj import Settings, refine
 from bayesjudge.judges.semj_simulator import SimulatedJudge
 from bayesjudge.judges.verdict_table import language_offsets, round_columns, stage_columns
+from bayesjudge.resolution import resolve
+from bayesjudge.spec import read_model
 from tests.scripted_judge import Scripted
 
 QUESTIONS = tuple(
@@ -228,6 +230,19 @@ def test_the_audit_takes_entropy_as_its_uncertainty():
     found = bj.audit(scores, only="uncertainty", permutations=19)
     level = found["uncertainty"]["language_level"]
     assert len(level)
+
+
+def test_the_model_uncertainty_takes_entropy_as_its_covariate():
+    columns = sampled()
+    columns["backbone"] = [("a", "b")[int(s[1:]) % 2] for s in columns["scenario"]]
+    columns["scenario"] = [f"s{int(s[1:]) // 2}" for s in columns["scenario"]]
+    table = pd.DataFrame(entropy_columns(columns)).dropna()
+    named = {"nll": "semantic_entropy"}
+    spec = read_model("uncertainty")
+    scores = bj.read_scores(table, covariates="nll", columns=named)
+    resolved = resolve(spec, scores, None, None)
+    assert {"backbone", "language", "scenario"} <= {term.name for term in resolved.terms}
+    assert scores.covariate("nll").tolist() == table["semantic_entropy"].tolist()
 
 
 def test_entropy_without_samples_is_refused():
