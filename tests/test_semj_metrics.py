@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import math
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from statsmodels.stats.inter_rater import aggregate_raters
 from statsmodels.stats.inter_rater import fleiss_kappa as reference
 
-from bayesjudge.judges.semj import agreement, majority
+from bayesjudge.judges.semj import OTHERS, ROUNDS, TAU, agreement, majority
 from bayesjudge.judges.semj_metrics import (
     accuracy,
     accuracy_gain,
@@ -211,13 +212,38 @@ def test_buckets_hold_every_agreement_once():
 
 
 def test_the_papers_buckets_hold_one_value_each_of_five_verdicts_and_none_of_four():
-    path = Path(__file__).parent / "golden" / "semj" / "table3_flip_repair.csv"
-    rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
-    buckets = [(float(to), float(start)) for start, to, *_ in rows]
+    rows = golden("table3_flip_repair")
+    buckets = [(float(row["consistency_to"]), float(row["consistency_from"])) for row in rows]
     assert buckets == [(0.75, 1), (0.5, 0.75), (0.25, 0.5)]
     for n, expected in ((5, [1, 1, 1]), (4, [1, 0, 2])):
         values = {agreement(v) for v in itertools.product([True, False], repeat=n)}
         assert [sum(low < v <= high for v in values) for low, high in buckets] == expected
+
+
+def golden(name):
+    path = Path(__file__).parent / "golden" / "semj" / f"{name}.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_defaults_are_the_setting_that_the_papers_tables_share():
+    (semj,) = [
+        row["accuracy"]
+        for row in golden("table1_main")
+        if (row["dataset"], row["method"]) == ("xcopa", "semj")
+    ]
+    by_k = {int(row["k"]): row["accuracy"] for row in golden("table5_k")}
+    by_rounds = {int(row["rounds"]): row["accuracy"] for row in golden("table7_rounds")}
+    assert by_k[OTHERS] == by_rounds[ROUNDS] == semj
+    by_tau = {float(row["tau"]): float(row["accuracy"]) for row in golden("table9_tau")}
+    assert max(by_tau, key=by_tau.__getitem__) == TAU
+    # One round is better than none: s counts the rounds after the first judgment.
+    (base,) = [
+        row["accuracy"]
+        for row in golden("table1_main")
+        if (row["dataset"], row["method"]) == ("xcopa", "base_judge")
+    ]
+    assert float(by_rounds[1]) > float(base) + 3
 
 
 @given(

@@ -194,13 +194,6 @@ class SemjResult:
         return reached(self.rounds[-1].agreement, self.settings.tau)
 
     @property
-    def replies(self) -> tuple[Reply, ...]:
-        """Every reply, translations first."""
-        said = [variant.reply for variant in self.variants]
-        said += [one.reply for round_ in self.rounds for one in round_.verdicts]
-        return tuple(reply for reply in said if reply is not None)
-
-    @property
     def n_invalid(self) -> int:
         """How many verdicts were asked for and are missing, untranslated variants included."""
         return sum(one.verdict.correct is None for r in self.rounds for one in r.verdicts)
