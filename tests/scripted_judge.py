@@ -33,7 +33,8 @@ class Scripted:
         self.running -= 1
         if call.purpose == "translate":
             return self._translated(call)
-        language, stage, which = call.key[4:7]
+        at = next(n for n, part in enumerate(call.key) if part.startswith("round "))
+        language, stage, which = call.key[at - 1 : at + 2]
         number = int(stage.removeprefix("round "))
         if which.startswith("sample "):
             number = int(which.removeprefix("sample "))
@@ -46,7 +47,7 @@ class Scripted:
         return Reply(str(said), stop_reason="stop", input_tokens=10, output_tokens=5)
 
     def _translated(self, call: Call) -> Reply:
-        language = call.key[4]
+        language = call.key[-2]
         said = self.translations.get(language)
         if isinstance(said, Reply):
             return said

@@ -313,6 +313,29 @@ def test_languages_without_wording_are_judged_in_with_instructions_in_another():
     assert any("language: Swahili." in c.system for c in judge.asked("translate"))
 
 
+@pytest.mark.parametrize("how", [refine, vote_over_languages, vote_over_samples])
+def test_an_error_is_raised_as_it_is_and_nothing_more_is_asked(how):
+    asked, answered = [], []
+
+    async def ask(call):
+        asked.append(call)
+        if call.purpose == "translate":
+            return await Scripted({})(call)
+        if len([c for c in asked if c.purpose != "translate"]) == 2:
+            raise DataError("the purse is empty")
+        await asyncio.sleep(0.01)
+        answered.append(call)
+        return Reply('{"correct": true}')
+
+    async def judged():
+        with pytest.raises(DataError, match="the purse is empty"):
+            await how(ITEM, SETTINGS, ask)
+        await asyncio.sleep(0.05)
+
+    asyncio.run(judged())
+    assert not answered
+
+
 # Baselines.
 
 

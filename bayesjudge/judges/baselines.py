@@ -6,7 +6,6 @@ languages, without rounds, or without either. Each answers with everything that 
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 
 from bayesjudge.errors import UsageError
@@ -22,6 +21,7 @@ from bayesjudge.judges.semj import (
     majority,
     own_language,
     refine,
+    together,
 )
 
 
@@ -103,7 +103,7 @@ async def vote_over_samples(
         )
         return VariantVerdict(own, read_verdict(reply), reply)
 
-    verdicts = await asyncio.gather(*(sample(number) for number in range(count)))
+    verdicts = await together(sample(number) for number in range(count))
     return SampleVote(item, settings, tuple(verdicts))
 
 

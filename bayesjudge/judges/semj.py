@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.judges.calls import Ask, Reply
@@ -193,13 +194,6 @@ class SemjResult:
         return reached(self.rounds[-1].agreement, self.settings.tau)
 
     @property
-    def replies(self) -> tuple[Reply, ...]:
-        """Every reply, translations first."""
-        said = [variant.reply for variant in self.variants]
-        said += [one.reply for round_ in self.rounds for one in round_.verdicts]
-        return tuple(reply for reply in said if reply is not None)
-
-    @property
     def n_invalid(self) -> int:
         """How many verdicts were asked for and are missing, untranslated variants included."""
         return sum(one.verdict.correct is None for r in self.rounds for one in r.verdicts)
@@ -280,21 +274,34 @@ async def refine(item: Item, settings: Settings, ask: Ask) -> SemjResult:
         seed=settings.seed,
         name=item.labels,
     )
-    translated = await asyncio.gather(
-        *(_translate(item, language, settings, ask) for language in chosen.languages)
+    translated = await together(
+        _translate(item, language, settings, ask) for language in chosen.languages
     )
     variants = (Variant(own, item.prompt, item.response), *translated)
     rounds: list[Round] = []
     for number in range(settings.rounds + 1):
         memory = remembered(rounds)
-        verdicts = await asyncio.gather(
-            *(_judge(item, one, variants, memory, settings, ask) for one in variants)
+        verdicts = await together(
+            _judge(item, one, variants, memory, settings, ask) for one in variants
         )
         agreed = agreement(one.verdict.correct for one in verdicts)
         rounds.append(Round(number, agreed, tuple(verdicts)))
         if reached(agreed, settings.tau):
             break
     return SemjResult(item, settings, variants, chosen.filled, tuple(rounds))
+
+
+async def together[T](asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Return what coroutines running side by side return, in their order.
+
+    The first error ends them all and is raised: nothing more is asked, or paid for.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in asked]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
 
 
 def remembered(rounds: Sequence[Round]) -> tuple[RememberedRound, ...]:

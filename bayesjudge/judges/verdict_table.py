@@ -122,9 +122,9 @@ def language_offsets(
     """
     import pandas as pd
 
-    from bayesjudge.fitting import fit as usual_fit
     from bayesjudge.scores import read_scores
 
+    fitting = _usual_fit() if fit is None else fit
     chosen = variants or ("own" if _parallel(results) else "all")
     columns = pd.DataFrame(stage_columns(results, judge, chosen))
     made = []
@@ -137,16 +137,22 @@ def language_offsets(
                 f"the verdicts {stage} refinement are in one language: it has no offset",
                 remedy="Judge in several languages",
             )
-        fitted = (fit or usual_fit)(read_scores(table), "verdict", **keywords)
+        fitted = fitting(read_scores(table), "verdict", **keywords)
         effects = fitted.effects("language", ci_prob=ci_prob)
         counts = rows.groupby("language")["score"].agg(n="size", valid="count")
         effects = effects.join(counts, on="language")
         effects["n_missing"] = effects["n"] - effects.pop("valid")
         effects.insert(0, "stage", stage)
         made.append(effects)
-    joined = pd.concat(made, ignore_index=True)
+    joined: pd.DataFrame = pd.concat(made, ignore_index=True)
     joined.attrs["variants"] = chosen
     return joined
+
+
+def _usual_fit() -> Callable[..., Any]:
+    from bayesjudge.fitting import fit
+
+    return fit
 
 
 _LABELS = ("scenario", "generation", "backbone", "judge", "language")
