@@ -20,7 +20,7 @@ def write_items(folder, n_scenarios=2):
     answers = {"amber": "Paris is the capital of France.", "birch": "Lyon, I think."}
     rows = [
         {"scenario": f"s{n}", "backbone": backbone, "language": "en", "response": answer,
-         "prompt": "What is the capital of France?"}
+         "prompt": f"Question {n}: what is the capital of France?"}
         for n in range(n_scenarios)
         for backbone, answer in answers.items()
     ]  # fmt: skip
