@@ -20,17 +20,17 @@ def test_a_known_panel_comes_back_and_a_killed_run_loses_nothing(tmp_path):
     assert sum(one.inside for one in found) >= 7
     killed = study.run_killed(tmp_path, 4, LANGUAGES)
     assert n // 2 <= killed["answered before the kill"] < n
-    assert killed["answered in all"] <= n + killed["connections"]
-    assert killed["table identical"]
-    assert killed["leaderboard identical"]
+    assert killed["answered in all"] <= n + killed["limit of connections"]
+    assert killed["peak of connections"] == killed["limit of connections"]
+    assert killed["table as the rule says"]
+    assert study.compared(tmp_path) == {"table identical": True, "leaderboard identical": True}
     text = study.markdown(
         {
             "versions": {"python": "3"},
             "design": "a design",
-            "whole": whole,
             "intervals": [vars(one) | {"inside": one.inside} for one in found],
             "killed": killed,
         }
     )
-    assert "| leaderboard identical | yes |" in text
+    assert "| table as the rule says | yes |" in text
     assert "| rank, judge | ash | 0.900 |" in text
