@@ -51,6 +51,7 @@ LAYERS = {
     "auditing": 5,
     "judges": 6,
     "report": 7,
+    "plots": 8,
     "cli": 8,
     "__init__": 8,
 }

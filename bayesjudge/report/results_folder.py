@@ -11,6 +11,10 @@ from bayesjudge.report import markdown
 from bayesjudge.report.answers import Answer, result_object
 from bayesjudge.report.files import Content
 from bayesjudge.report.json_text import to_json
+from bayesjudge.report.page import beside
+from bayesjudge.report.page.contents import Contents
+from bayesjudge.report.page.gathering import Heading, gather
+from bayesjudge.report.page.rendering import page
 from bayesjudge.report.sentences import (
     assumption_sentences,
     question_sentences,
@@ -31,6 +35,7 @@ RESULT_FILES = (
     "offsets.csv",
     "result.json",
     "report.md",
+    beside.PAGE,
     "posterior.nc",
 )
 SENSITIVITY_FILE = "sensitivity.csv"
@@ -54,17 +59,25 @@ def folder_name(label: str) -> str:
     return f"{stem.strip('-') or 'level'}-{digest}"
 
 
-def result_files(found: Answer, command: str, title: str = "") -> dict[str, Content]:
-    """Return the files of one answer, by name (``RESULT_FILES``).
+def result_files(found: Answer, heading: Heading) -> dict[str, Content]:
+    """Return the files of one answer, by name (``RESULT_FILES``, some of ``TABLE_FILES``).
 
     Parameters
     ----------
     found : Answer
-    command : str
-        How to get the same again, for the report.
-    title : str
-        Of the report.
+    heading : Heading
+        Title, command and pairs of judges and their own.
+
+    Raises
+    ------
+    UsageError
+        Where a judge or backbone that is named as its own is not in the table.
     """
+    return files_of(found, gather(found, heading))
+
+
+def files_of(found: Answer, contents: Contents) -> dict[str, Content]:
+    """Return the files of an answer and of everything that its page shows."""
     fit = found.fit
     pairs: dict[str, Content] = {}
     if found.pairwise is not None and found.differences is not None:
@@ -72,6 +85,7 @@ def result_files(found: Answer, command: str, title: str = "") -> dict[str, Cont
         pairs["differences.csv"] = csv_text(found.differences)
     if found.sensitivity is not None:
         pairs[SENSITIVITY_FILE] = csv_text(found.sensitivity)
+    pairs |= {name: csv_text(table) for name, table in beside.page_tables(contents).items()}
     return {
         "leaderboard.csv": csv_text(found.leaderboard),
         "rank_probabilities.csv": csv_text(found.rank_probabilities, "backbone"),
@@ -79,7 +93,8 @@ def result_files(found: Answer, command: str, title: str = "") -> dict[str, Cont
         "variance_components.csv": csv_text(found.components),
         "offsets.csv": csv_text(found.offsets),
         "result.json": to_json(result_object(found), indent=2) + "\n",
-        "report.md": report_text(found, command, title),
+        "report.md": report_text(found, contents),
+        beside.PAGE: page(contents),
         "posterior.nc": fit.save,
     }
 
@@ -117,10 +132,10 @@ def csv_text(table: pd.DataFrame, index: str = "") -> str:
     return str(table.to_csv(index=bool(index), index_label=index or None, lineterminator="\n"))
 
 
-def report_text(found: Answer, command: str, title: str = "") -> str:
+def report_text(found: Answer, contents: Contents) -> str:
     """Return the results as one Markdown page."""
     fit = found.fit
-    heading = f"Leaderboard: {title}" if title else "Leaderboard"
+    heading = f"Leaderboard: {contents.title}" if contents.title else "Leaderboard"
     parts = [f"# {escaped(heading)}\n"]
     if found.alarm:
         parts.append(f"> **{escaped(found.alarm)}**\n")
@@ -140,13 +155,14 @@ def report_text(found: Answer, command: str, title: str = "") -> str:
     if found.sensitivity is not None:
         parts += ["## P(best) with other priors\n", markdown.frame_table(found.sensitivity)]
     parts += ["## Variance components\n", markdown.frame_table(found.components)]
+    parts.append(beside.page_markdown(contents))
     parts.append("## What was read, left out and assumed\n")
     unused = found.extra.get("unused_columns") or ()
     said = [*reading_sentences(fit.scores.mapping, unused), *assumption_sentences(found)]
     parts.append(_bullets(said))
     if fit.scores.problems:
         parts += ["## What was found in the table\n", markdown.problems_table(fit.scores.problems)]
-    parts += ["## How to reproduce\n", _fenced(command)]
+    parts += ["## How to reproduce\n", _fenced(contents.command)]
     parts.append(f"bayesjudge {escaped(fit.metadata['version'])}\n")
     return "\n".join(parts)
 

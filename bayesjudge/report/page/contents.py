@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bayesjudge.scores.problems import Problem
 
 if TYPE_CHECKING:
     import pandas as pd
 
 type Floats = NDArray[np.float64]
+type Row = dict[str, Any]
 type Kind = Literal["probability", "signed", "rank"]
+
+
+def records(table: pd.DataFrame) -> list[Row]:
+    """Return the rows of a table, by column."""
+    return [{str(k): v for k, v in row.items()} for row in table.to_dict("records")]
 
 
 @dataclass(frozen=True)
@@ -292,8 +300,8 @@ class Contents:
     predictive: Predictive | Absent
     diagnostics: tuple[tuple[str, str, str], ...]
     checks: pd.DataFrame
-    findings: tuple[object, ...]
-    problems: tuple[object, ...]
+    findings: tuple[Problem, ...]
+    problems: tuple[Problem, ...]
     question: tuple[str, ...]
     said: tuple[str, ...]
     command: str

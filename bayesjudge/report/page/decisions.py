@@ -57,9 +57,7 @@ def design_curves(fit: Fit, ci_prob: float, unit: str) -> DesignCurves | Absent:
     counts = sorted({1, min(max(k // 2, 1), 3), k})
     largest = max(now, _MOST_CALLS // (generations * k))
     ns = np.unique(np.geomspace(max(2, now / 8), min(4 * now, largest), _POINTS).round())
-    found = [
-        _curves(components, ns.astype(int), generations, q, ci_prob) for q in counts
-    ]
+    found = [_curves(components, ns.astype(int), generations, q, ci_prob) for q in counts]
     return DesignCurves(
         difference=tuple(curves[0] for curves in found),
         generalizability=tuple(curves[1] for curves in found),

@@ -49,20 +49,22 @@ def disagree(table: pd.DataFrame) -> list[bool]:
     They do where their intervals do not meet, or a closed estimate that was not cut off
     at zero lies outside the posterior's interval.
     """
-    said = []
-    for row in table.itertuples():
-        apart = row.closed_ci_lower > row.ci_upper or row.closed_ci_upper < row.ci_lower
-        estimate = row.closed_variance
-        outside = estimate > 0 and not row.ci_lower <= estimate <= row.ci_upper
-        said.append(bool(apart or outside))
-    return said
+    low, high, estimate = (
+        table[name].to_numpy(float) for name in ("ci_lower", "ci_upper", "closed_variance")
+    )
+    closed_low, closed_high = (
+        table[name].to_numpy(float) for name in ("closed_ci_lower", "closed_ci_upper")
+    )
+    apart = (closed_low > high) | (closed_high < low)
+    outside = (estimate > 0) & ((estimate < low) | (estimate > high))
+    return [bool(one) for one in apart | outside]
 
 
 def _closed(fit: Fit, ci_prob: float) -> tuple[pd.DataFrame | None, str, tuple[str, ...]]:
     if fit.spec.family != "gaussian" or fit.spec.covariates:
         return None, "Closed forms are for gaussian models without covariates.", ()
     try:
-        found = anova(fit.scores, fit.spec, ci_prob=ci_prob)
+        found = anova(fit.scores, fit.spec, ci_prob=ci_prob, by_backbone=False)
     except BayesjudgeError as error:
         return None, f"There is no closed form: {error.what}.", ()
     return found.components, "", found.notes

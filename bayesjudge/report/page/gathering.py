@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bayesjudge.fitted import Fit
@@ -68,9 +69,7 @@ def gather(found: Answer, heading: Heading | None = None) -> Contents:
         updated=about.updated,
         standing=standing(found),
         ranks=rank_matrix(found.rank_probabilities, order),
-        pairwise=Absent(UNPAIRED)
-        if found.pairwise is None
-        else pair_matrix(found.pairwise, order),
+        pairwise=Absent(UNPAIRED) if found.pairwise is None else pair_matrix(found.pairwise, order),
         differences=Absent(UNPAIRED)
         if found.differences is None
         else neighbours(found.differences, order),
@@ -156,7 +155,7 @@ def neighbours(differences: pd.DataFrame, order: tuple[str, ...]) -> pd.DataFram
     """Return the differences of neighbours on the leaderboard, in its order."""
     key = list(zip(differences["backbone"], differences["other"], strict=True))
     at = {frozenset(pair): i for i, pair in enumerate(key)}
-    rows = [at[frozenset(pair)] for pair in zip(order, order[1:], strict=False)]
+    rows = [at[frozenset(pair)] for pair in pairwise(order)]
     return differences.iloc[rows].reset_index(drop=True)
 
 

@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from bayesjudge.report import numbers
 from bayesjudge.report.page import svg
-from bayesjudge.report.page.contents import Components, Curve, Matrix, Predicted, Standing
+from bayesjudge.report.page.contents import (
+    Components,
+    Curve,
+    Matrix,
+    Predicted,
+    Standing,
+    records,
+)
+from bayesjudge.text import html
 
 type Floats = NDArray[np.float64]
 
@@ -46,19 +54,19 @@ def forest(board: Standing) -> str:
         body.append(svg.text(x(tick), bottom + 16, svg.tick_text(tick), "tick mid"))
     decimals = numbers.decimals_for(table["sd"])
     tiers = list(table["tier"])
-    for i, one in enumerate(table.itertuples()):
+    for i, one in enumerate(records(table)):
         y = top + row * (i + 0.5)
         if i and tiers[i] != tiers[i - 1]:
             body.append(svg.line(0, y - row / 2, width, y - row / 2, "tier"))
-        body.append(svg.text(left - 8, y + 4, one.backbone, "label end", _LONGEST))
+        body.append(svg.text(left - 8, y + 4, one["backbone"], "label end", _LONGEST))
         tip = (
-            f"{one.backbone}: {numbers.number(one.mean, decimals)} "
-            f"{numbers.interval(one.ci_lower, one.ci_upper, decimals)}"
+            f"{one['backbone']}: {numbers.number(one['mean'], decimals)} "
+            f"{numbers.interval(one['ci_lower'], one['ci_upper'], decimals)}"
         )
-        drawn = svg.line(x(one.ci_lower), y, x(one.ci_upper), y, "interval")
-        best = one.backbone in board.best_set
-        drawn += _mark(x(one.mean), y, best)
-        body.append(f"<g><title>{svg.html(tip)}</title>{drawn}</g>")
+        drawn = svg.line(x(one["ci_lower"]), y, x(one["ci_upper"]), y, "interval")
+        best = one["backbone"] in board.best_set
+        drawn += _mark(x(one["mean"]), y, best)
+        body.append(f"<g><title>{html(tip)}</title>{drawn}</g>")
     body.append(svg.text((left + width) / 2, bottom + 36, board.unit, "axis mid"))
     said = (
         f"Forest plot of {len(labels)} backbones: {board.unit} with "
@@ -156,9 +164,7 @@ def _cells(
             x, y = left + w * c, top + h * r
             if alpha > 0.004:
                 fill = f"rgb({red:.0f},{green:.0f},{blue:.0f})"
-                drawn.append(
-                    svg.rect(x, y, w, h, f'fill="{fill}" fill-opacity="{svg.num(alpha)}"')
-                )
+                drawn.append(svg.rect(x, y, w, h, f'fill="{fill}" fill-opacity="{svg.num(alpha)}"'))
             if numbered:
                 said = cell_text(value, table.kind, decimals)
                 drawn.append(svg.text(x + w / 2, y + h / 2 + 4, said, "cell mid"))
@@ -211,9 +217,7 @@ def cumulative(probabilities: Floats) -> str:
     return svg.picture(w, 112, body, f"rank {half} or better with probability one half or more")
 
 
-def _small_axes(
-    left: float, top: float, bottom: float, w: float, k: int, name: str
-) -> list[str]:
+def _small_axes(left: float, top: float, bottom: float, w: float, k: int, name: str) -> list[str]:
     step = (w - left - 4) / k
     return [
         svg.line(left, top, left, bottom, "grid"),
@@ -272,7 +276,7 @@ def key(labels: Sequence[str]) -> str:
     """Return which line is which."""
     items = "".join(
         f'<li><svg width="40" height="10" aria-hidden="true">{svg.line(1, 5, 39, 5, kind)}</svg>'
-        f" {svg.html(label)}</li>"
+        f" {html(label)}</li>"
         for label, kind in zip(labels, LINES, strict=False)
     )
     return f'<ul class="key">{items}</ul>'
@@ -293,16 +297,16 @@ def shares(found: Components) -> str:
     for tick in svg.ticks(0, highest):
         body.append(svg.line(x(tick), top, x(tick), bottom, "grid"))
         body.append(svg.text(x(tick), bottom + 16, f"{100 * tick:g}", "tick mid"))
-    for i, one in enumerate(table.itertuples()):
+    for i, one in enumerate(records(table)):
         y = top + row * i
-        body.append(svg.text(left - 8, y + row / 2 + 4, one.term, "label end", _LONGEST))
-        body.append(svg.rect(left, y + 4, x(one.share) - left, row - 8, 'class="bar"'))
-        end = x(one.share)
-        if np.isfinite(one.closed_share):
-            wide = max(x(one.closed_share) - left, 0.5)
+        body.append(svg.text(left - 8, y + row / 2 + 4, one["term"], "label end", _LONGEST))
+        body.append(svg.rect(left, y + 4, x(one["share"]) - left, row - 8, 'class="bar"'))
+        end = x(one["share"])
+        if np.isfinite(one["closed_share"]):
+            wide = max(x(one["closed_share"]) - left, 0.5)
             body.append(svg.rect(left, y + 7, wide, row - 14, 'class="outline"'))
-            end = max(end, x(one.closed_share))
-        said = f"{100 * one.share:.1f} %"
+            end = max(end, x(one["closed_share"]))
+        said = f"{100 * one['share']:.1f} %"
         body.append(svg.text(end + 6, y + row / 2 + 4, said, "tick"))
     body.append(svg.text((left + width) / 2, bottom + 34, "share of the variance (%)", "axis mid"))
     return svg.picture(

@@ -70,7 +70,7 @@ def bins_of(
     """
     values = np.array(categories, float) if categories else np.unique(seen)
     whole = bool((values == np.round(values)).all())
-    if whole and 2 <= values.size and np.ptp(values) < _CATEGORIES:
+    if whole and values.size >= 2 and np.ptp(values) < _CATEGORIES:
         values = np.arange(values[0], values[-1] + 1)
         edges = np.append(values - 0.5, values[-1] + 0.5)
         return edges, tuple(f"{value:g}" for value in values)

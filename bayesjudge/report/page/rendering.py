@@ -241,8 +241,8 @@ def _summary(contents: Contents) -> str:
 def _forest(contents: Contents) -> str:
     board = contents.standing
     said = (
-        f"{board.unit[0].upper()}{board.unit[1:]}, with {numbers.percent(board.ci_prob)} intervals. Diamonds: the best set. "
-        "Lines part tiers."
+        f"{board.unit[0].upper()}{board.unit[1:]}, with {numbers.percent(board.ci_prob)} "
+        "intervals. Diamonds: the best set. Lines part tiers."
     )
     return _figure(pictures.forest(board), said)
 
@@ -254,7 +254,10 @@ def _ranks(contents: Contents) -> str:
         for a, b in zip(board["rank_lower"], board["rank_upper"], strict=True)
     ]
     areas = [f"SUCRA {numbers.number(value, 2)}" for value in board["sucra"]]
-    said = "Probability of each rank, from 1 (best): a stronger tint is more probable."
+    said = (
+        "Probability of each rank, from 1 (best): a stronger tint is more probable, the "
+        f"strongest {numbers.probability(float(found.values.max()), 2)}."
+    )
     parts = [
         "<h3>Heatmap</h3>",
         _matrix(found, "ranks", said),
@@ -295,6 +298,8 @@ def _pairs(contents: Contents) -> str:
         "Neighbours on the leaderboard: differences, and the data's own standard error "
         "(clustered_se); all pairs are in differences.csv",
     )
+    if len(contents.differences) > _AT_ONCE:
+        shown = _folded(f"{len(contents.differences)} differences", shown)
     return laid + "<h3>Neighbours</h3>" + shown
 
 
@@ -404,9 +409,7 @@ def _design(contents: Contents) -> str:
             legend,
         ),
         "</div>",
-        _folded(
-            "As a table", tables.table(tables.design_cells(found), "Decision study by design")
-        ),
+        _folded("As a table", tables.table(tables.design_cells(found), "Decision study by design")),
     ]
     return "".join(parts)
 
@@ -429,8 +432,10 @@ def _predictive(contents: Contents) -> str:
         f"on the same answers, {found.draws} draws."
     )
     caption = "Means and sds of the scores, seen and predicted; outside: what lies not in them"
-    return _note(said) + _panels(items, "judges") + tables.table(
-        tables.predictive_cells(found), caption
+    return (
+        _note(said)
+        + _panels(items, "judges")
+        + tables.table(tables.predictive_cells(found), caption)
     )
 
 

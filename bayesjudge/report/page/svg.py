@@ -63,9 +63,7 @@ def text(x: float, y: float, said: str, kind: str = "", longest: int = 0, more: 
 
 def line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     """Return a straight line of a class."""
-    return (
-        f'<line x1="{num(x1)}" y1="{num(y1)}" x2="{num(x2)}" y2="{num(y2)}" class="{kind}"/>'
-    )
+    return f'<line x1="{num(x1)}" y1="{num(y1)}" x2="{num(x2)}" y2="{num(y2)}" class="{kind}"/>'
 
 
 def rect(x: float, y: float, w: float, h: float, more: str) -> str:
@@ -105,8 +103,9 @@ def tick_text(value: float) -> str:
 def tint(values: Floats, kind: str) -> Floats:
     """Return red, green, blue and opacity (0 to 1) of each cell, (n, m, 4).
 
-    Probabilities and ranks in one hue, stronger for more probable and better; signed
-    numbers in two, blue above 0 and orange below. Nothing (opacity 0) where null.
+    Probabilities and ranks in one hue, stronger for more probable (the highest is
+    strongest) and better; signed numbers in two, blue above 0 and orange below. Nothing
+    (opacity 0) where null.
     """
     out = np.zeros((*values.shape, 4))
     known = np.isfinite(values)
@@ -118,7 +117,8 @@ def tint(values: Floats, kind: str) -> Floats:
         top = max(float(filled.max()), 2.0)
         strength, positive = 1 - (filled - 1) / (top - 1), np.ones(values.shape, bool)
     else:
-        strength, positive = np.clip(filled, 0, 1), np.ones(values.shape, bool)
+        top = float(filled.max()) or 1.0
+        strength, positive = filled / top, np.ones(values.shape, bool)
     out[..., :3] = np.where(positive[..., None], BLUE, ORANGE)
     out[..., 3] = np.where(known, STRONGEST * np.clip(strength, 0, 1), 0.0)
     return out

@@ -8,7 +8,14 @@ import numpy as np
 
 from bayesjudge.report import numbers
 from bayesjudge.report.cells import Cells
-from bayesjudge.report.page.contents import Components, Curve, DesignCurves, Matrix, Predictive
+from bayesjudge.report.page.contents import (
+    Components,
+    Curve,
+    DesignCurves,
+    Matrix,
+    Predictive,
+    records,
+)
 from bayesjudge.report.page.pictures import cell_text
 from bayesjudge.text import html
 
@@ -46,25 +53,19 @@ def table(
     """
     head = heads or cells.headers[0]
     kinds = [
-        " ".join(
-            kind
-            for kind, here in (("n", numeric), ("wide", header in wide))
-            if here
-        )
+        " ".join(kind for kind, here in (("n", numeric), ("wide", header in wide)) if here)
         for header, numeric in zip(cells.headers, cells.numeric, strict=True)
     ]
     said = [f'<div class="scroll" tabindex="0" role="region" aria-label="{html(caption)}">']
     said.append(f'<table class="sortable"{_id(name)}><caption>{html(caption)}</caption><thead><tr>')
     said += [
-        f"<th{_class(kind)} scope=\"col\">{html(header)}</th>"
+        f'<th{_class(kind)} scope="col">{html(header)}</th>'
         for header, kind in zip(cells.headers, kinds, strict=True)
     ]
     said.append("</tr></thead><tbody>")
     for at, row in enumerate(cells.rows):
         state = " ".join(
-            kind
-            for kind, here in (("break", at in cells.breaks), ("marked", at in marked))
-            if here
+            kind for kind, here in (("break", at in cells.breaks), ("marked", at in marked)) if here
         )
         key = f' data-key="{html(keys[at])}"' if keys else ""
         said.append(f"<tr{_class(state)}{key}>")
@@ -113,19 +114,19 @@ def component_cells(found: Components) -> Cells:
     if closed:
         headers += ["closed form", "its interval", "its share", "they"]
     rows = []
-    for one in table.itertuples():
+    for one in records(table):
         row = [
-            one.term,
-            numbers.significant(one.variance, 3),
-            _range(one.ci_lower, one.ci_upper),
-            _share(one.share),
+            one["term"],
+            numbers.significant(one["variance"], 3),
+            _range(one["ci_lower"], one["ci_upper"]),
+            _share(one["share"]),
         ]
         if closed:
             row += [
-                numbers.significant(one.closed_variance, 3),
-                _range(one.closed_ci_lower, one.closed_ci_upper),
-                _share(one.closed_share),
-                _agreement(one.differs, one.closed_variance),
+                numbers.significant(one["closed_variance"], 3),
+                _range(one["closed_ci_lower"], one["closed_ci_upper"]),
+                _share(one["closed_share"]),
+                _agreement(one["differs"], one["closed_variance"]),
             ]
         rows.append(tuple(row))
     numeric = [name not in ("term", "they") for name in headers]
