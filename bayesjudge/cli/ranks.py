@@ -227,7 +227,8 @@ def _job(
         spec = override_prior(spec, text)
     engine = choose_engine(sampling.engine or "auto", spec.family, covariates=bool(spec.covariates))
     settings = sampling.settings()
-    if engine != "exact" and (question.finite or question.pool is not None):
+    needed = question.finite or question.pool is not None or shown.live
+    if engine != "exact" and needed:
         # What an engine samples cannot be drawn afterwards.
         settings["nested_effects"] = True
     Settings(**settings)

@@ -32,7 +32,8 @@ def predictive_of(fit: Fit, ci_prob: float) -> Predictive | Absent:
     try:
         found = fit.posterior_predictive(wanted)["score"].to_numpy()
     except ModelError as error:
-        return Absent(f"It cannot be drawn: {error.what}.")
+        remedy = f" {error.remedy}." if error.remedy else ""
+        return Absent(f"It cannot be drawn: {error.what}.{remedy}")
     drawn = np.asarray(found.reshape(-1, n), float)
     if fit.scores.has("judge"):
         labels, codes = fit.scores.levels("judge"), fit.scores.codes("judge")

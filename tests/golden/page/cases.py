@@ -18,7 +18,7 @@ def ordinal() -> bj.Fit:
         "ordinal", backbones=HOSTILE, scenarios=8, judges=JUDGES, scale=(1, 5), random_seed=3
     ).table
     scores = bj.read_scores(table, scale=(1, 5))
-    return bj.fit(scores, "ordinal", draws=60, tune=300, chains=2)
+    return bj.fit(scores, "ordinal", draws=60, tune=300, chains=2, nested_effects=True)
 
 
 def verdict() -> bj.Fit:
@@ -26,7 +26,9 @@ def verdict() -> bj.Fit:
     table = bj.simulate(
         "verdict", backbones=HOSTILE, scenarios=8, judges=JUDGES, random_seed=4
     ).table
-    return bj.fit(bj.read_scores(table), "verdict", draws=60, tune=300, chains=2)
+    return bj.fit(
+        bj.read_scores(table), "verdict", draws=60, tune=300, chains=2, nested_effects=True
+    )
 
 
 CASES = {"ordinal": ordinal, "verdict": verdict}
