@@ -5,6 +5,7 @@ from __future__ import annotations
 import html as html_module
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ import bayesjudge as bj
 from bayesjudge.errors import UsageError
 from bayesjudge.planning.components import components_of_fit
 from bayesjudge.planning.designs import Design, design_variance, pair_contrasts
-from bayesjudge.report.page import beside, svg
+from bayesjudge.report.page import beside, pictures, svg
 from bayesjudge.report.page.contents import Absent
 from bayesjudge.report.page.decisions import generations_of
 from bayesjudge.report.page.decomposed import components_of, disagree
@@ -386,6 +387,12 @@ def test_long_labels_are_cut_in_pictures_and_whole_in_tips():
     assert f"<title>{'x' * 50}</title>" in found
 
 
+def test_short_labels_leave_room_for_what_they_are():
+    found = replace(contents_of("gaussian").pairwise, rows=("a", "b", "c", "d"))
+    left = float(re.search(r'data-left="([^"]*)"', pictures.matrix(found, "x"))[1])
+    assert left >= pictures.label_width(["backbone"])
+
+
 def test_markdown_and_csv_carry_the_tables():
     contents = contents_of("multilingual")
     text = report_text(answer_of("multilingual"), contents)
@@ -419,8 +426,6 @@ def test_the_feed_is_small_and_says_what_it_is():
 
 
 def test_an_unconverged_fit_says_so_on_top():
-    from dataclasses import replace
-
     from bayesjudge.report.page.rendering import page
 
     html = page(replace(contents_of("gaussian"), alarm="NOT CONVERGED <b>"))

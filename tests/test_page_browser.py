@@ -196,7 +196,7 @@ def test_is_whole_without_a_script(browser, folder):
     assert tab.locator(".controls").is_hidden()
     for section in SECTIONS:
         assert len(tab.locator(f"#{section}").inner_text().splitlines()) > 1
-    assert tab.locator("#forest svg").is_visible()
+    assert tab.locator("#forest svg").first.is_visible()
     assert tab.locator("#languages details table").count() == 2
     tab.context.close()
 

@@ -23,6 +23,8 @@ type Floats = NDArray[np.float64]
 
 _LONGEST = 24
 _LETTER = 7.3
+# Widths of figures that there are two of, for desks and for hands.
+WIDE, NARROW = 640.0, 350.0
 # Cells up to which each is a rectangle of its own; more are one image.
 _MOST_CELLS = 900
 _MOST_NUMBERED = 12
@@ -30,16 +32,17 @@ _MOST_NUMBERED = 12
 LINES = ("line-a", "line-b", "line-c")
 
 
-def label_width(labels: Sequence[str]) -> float:
+def label_width(labels: Sequence[str], longest: int = _LONGEST) -> float:
     """Return the room that labels need, cut off at so many letters."""
-    return 14 + _LETTER * min(max((len(label) for label in labels), default=0), _LONGEST)
+    return 14 + _LETTER * min(max((len(label) for label in labels), default=0), longest)
 
 
-def forest(board: Standing) -> str:
+def forest(board: Standing, width: float = WIDE) -> str:
     """Return means with intervals, a row a backbone, a line between tiers."""
     table = board.table
     labels = list(table["backbone"])
-    left, width, row, top = label_width(labels), 640.0, 24.0, 10.0
+    longest = _longest(width)
+    left, row, top = label_width(labels, longest), 24.0, 10.0
     bottom = top + row * len(labels)
     low, high = float(table["ci_lower"].min()), float(table["ci_upper"].max())
     pad = 0.04 * (high - low) or 0.5
@@ -49,7 +52,7 @@ def forest(board: Standing) -> str:
         return left + (value - low) / (high - low) * (width - left - 16)
 
     body = []
-    for tick in svg.ticks(low, high):
+    for tick in svg.ticks(low, high, _ticks(width)):
         body.append(svg.line(x(tick), top, x(tick), bottom, "grid"))
         body.append(svg.text(x(tick), bottom + 16, svg.tick_text(tick), "tick mid"))
     decimals = numbers.decimals_for(table["sd"])
@@ -58,7 +61,7 @@ def forest(board: Standing) -> str:
         y = top + row * (i + 0.5)
         if i and tiers[i] != tiers[i - 1]:
             body.append(svg.line(0, y - row / 2, width, y - row / 2, "tier"))
-        body.append(svg.text(left - 8, y + 4, one["backbone"], "label end", _LONGEST))
+        body.append(svg.text(left - 8, y + 4, one["backbone"], "label end", longest))
         tip = (
             f"{one['backbone']}: {numbers.number(one['mean'], decimals)} "
             f"{numbers.interval(one['ci_lower'], one['ci_upper'], decimals)}"
@@ -73,6 +76,14 @@ def forest(board: Standing) -> str:
         f"{numbers.percent(board.ci_prob)} intervals; the numbers are in the leaderboard"
     )
     return svg.picture(width, bottom + 44, body, said)
+
+
+def _longest(width: float) -> int:
+    return _LONGEST if width >= WIDE else _LONGEST // 2 + 2
+
+
+def _ticks(width: float) -> int:
+    return 5 if width >= WIDE else 3
 
 
 def _mark(x: float, y: float, best: bool) -> str:
@@ -92,7 +103,7 @@ def matrix(table: Matrix, key: str) -> str:
     numbered = m <= _MOST_NUMBERED
     w = 46.0 if numbered else max(7.0, min(20.0, 720.0 / m))
     h = 26.0 if n <= 30 else max(7.0, min(20.0, 720.0 / n))
-    left = label_width(table.rows)
+    left = label_width([*table.rows, table.row_name])
     upright = table.column_name == "rank"
     top = 34.0 if upright else 24 + 0.8 * label_width(table.columns)
     right = 12.0 if upright else 0.55 * label_width(table.columns)
@@ -282,11 +293,12 @@ def key(labels: Sequence[str]) -> str:
     return f'<ul class="key">{items}</ul>'
 
 
-def shares(found: Components) -> str:
+def shares(found: Components, width: float = WIDE) -> str:
     """Return shares of the variance: bars of the posterior, outlines of the closed form."""
     table = found.table
     labels = list(table["term"])
-    left, width, row, top = label_width(labels), 640.0, 26.0, 6.0
+    longest = _longest(width)
+    left, row, top = label_width(labels, longest), 26.0, 6.0
     bottom = top + row * len(labels)
     highest = float(np.nanmax(table[["share", "closed_share"]].to_numpy(float))) or 1.0
 
@@ -294,12 +306,12 @@ def shares(found: Components) -> str:
         return left + value / highest * (width - left - 60)
 
     body = []
-    for tick in svg.ticks(0, highest):
+    for tick in svg.ticks(0, highest, _ticks(width)):
         body.append(svg.line(x(tick), top, x(tick), bottom, "grid"))
         body.append(svg.text(x(tick), bottom + 16, f"{100 * tick:g}", "tick mid"))
     for i, one in enumerate(records(table)):
         y = top + row * i
-        body.append(svg.text(left - 8, y + row / 2 + 4, one["term"], "label end", _LONGEST))
+        body.append(svg.text(left - 8, y + row / 2 + 4, one["term"], "label end", longest))
         body.append(svg.rect(left, y + 4, x(one["share"]) - left, row - 8, 'class="bar"'))
         end = x(one["share"])
         if np.isfinite(one["closed_share"]):

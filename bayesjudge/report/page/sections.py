@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from bayesjudge.report import numbers
 from bayesjudge.report.cells import (
@@ -45,6 +46,12 @@ def _figure(drawn: str, said: str, more: str = "") -> str:
         f'<figure><div class="scroll" tabindex="0" role="region" aria-label="{html(said)}">'
         f"{drawn}</div>{more}<figcaption>{html(said)}</figcaption></figure>"
     )
+
+
+def _two_widths(draw: Callable[[float], str], said: str) -> str:
+    """Return a figure drawn for desks and for hands, of which styles show one."""
+    drawn = f'<div class="desk">{draw(pictures.WIDE)}</div>'
+    return _figure(drawn + f'<div class="hand">{draw(pictures.NARROW)}</div>', said)
 
 
 def _folded(summary: str, content: str, more: str = "") -> str:
@@ -124,7 +131,7 @@ def _forest(contents: Contents) -> str:
         f"{board.unit[0].upper()}{board.unit[1:]}, with {numbers.percent(board.ci_prob)} "
         "intervals. Diamonds: the best set. Lines part tiers."
     )
-    return _figure(pictures.forest(board), said)
+    return _two_widths(partial(pictures.forest, board), said)
 
 
 def _ranks(contents: Contents) -> str:
@@ -242,7 +249,7 @@ def _components(contents: Contents) -> str:
     found = contents.components
     said = "Share of each term in the variance of a score: bars the posterior's mean"
     said += "." if found.closed else ", outlines the closed form."
-    parts = [_figure(pictures.shares(found), said)]
+    parts = [_two_widths(partial(pictures.shares, found), said)]
     differing = list(found.table["term"][found.table["differs"]])
     if found.closed:
         parts.append(_note(found.closed))
