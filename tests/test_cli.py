@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import bayesjudge as bj
 from bayesjudge.cli.app import app
-from bayesjudge.report.page.beside import TABLE_FILES
+from bayesjudge.report.page.names import TABLE_FILES
 from bayesjudge.report.results_folder import INDEX_FILES, RESULT_FILES, folder_name
 from bayesjudge.simulation import simulate
 

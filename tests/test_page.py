@@ -28,6 +28,7 @@ from bayesjudge.report.page.decomposed import components_of, disagree
 from bayesjudge.report.page.gathering import gather, neighbours
 from bayesjudge.report.page.judging import own_pairs, self_preference
 from bayesjudge.report.page.languages import languages_of
+from bayesjudge.report.page.names import TABLE_FILES
 from bayesjudge.report.page.predicted import bins_of, compare_scores
 from bayesjudge.report.page.rendering import document, island
 from bayesjudge.report.page.tables import matrix_cells, table
@@ -403,7 +404,7 @@ def test_markdown_and_csv_carry_the_tables():
     assert "<b>" not in text
     assert "نموذج عربي" in text
     found = beside.page_tables(contents)
-    assert set(found) == set(beside.TABLE_FILES)
+    assert set(found) == set(TABLE_FILES)
     assert set(found["self_preference.csv"]["judge"].dropna()) == {"gpt", "$j^2$"}
     design = found["decision_study.csv"]
     assert set(design["quantity"]) == {"sd_of_difference", "generalizability", "dependability"}

@@ -12,6 +12,7 @@ import bayesjudge as bj
 from bayesjudge import plots
 from bayesjudge.errors import ModelError, UsageError
 from bayesjudge.report import figures
+from bayesjudge.report.page.names import FIGURE_FILES, FIGURES
 from tests.golden.page.cases import HOSTILE
 from tests.page_fits import contents_of, fit_of
 
@@ -97,9 +98,9 @@ def test_predictions_that_cannot_be_drawn_are_refused(monkeypatch):
 def test_files_are_named_and_the_same_again():
     contents = contents_of("alone")
     files = figures.figure_files(contents)
-    assert set(files) <= set(figures.FIGURE_FILES)
+    assert set(files) <= set(FIGURE_FILES)
     assert "figures/judge_offsets.png" not in files
-    assert [name for name, _ in figures.drawn(contents_of("multilingual"))] == list(figures.FIGURES)
+    assert [name for name, _ in figures.drawn(contents_of("multilingual"))] == list(FIGURES)
     figure = plots.forest(fit_of("gaussian")).figure
     svg = figures.image(figure, "svg")
     again = figures.image(plots.forest(fit_of("gaussian")).figure, "svg")

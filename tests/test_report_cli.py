@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -92,6 +94,18 @@ def test_rank_writes_the_page_without_figures_or_feed(folder, table):
     names = {path.name for path in out.iterdir()}
     assert {"index.html", "decision_study.csv"} <= names
     assert not {"figures", "feed.json"} & names
+
+
+def test_rank_without_a_folder_loads_nothing_of_the_page(table):
+    code = (
+        "import sys\nfrom bayesjudge.cli import main\n"
+        f"sys.argv = ['bayesjudge', 'rank', {str(table)!r}, *{list(FAST)!r}]\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "page = [m for m in sys.modules if m.startswith('bayesjudge.report.page.')]\n"
+        "print(page, 'matplotlib' in sys.modules, 'jax' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "['bayesjudge.report.page.names'] False False"
 
 
 def test_never_over_a_strangers_file(folder, table):

@@ -28,9 +28,7 @@ from bayesjudge.fitted import Fit, load
 from bayesjudge.fitting import fit
 from bayesjudge.report.answers import Answer, Question, answer, result_object
 from bayesjudge.report.files import Content, checked_folder
-from bayesjudge.report.page.beside import FEED, PAGE, TABLE_FILES, feed, groups_feed
-from bayesjudge.report.page.gathering import Heading, gather
-from bayesjudge.report.page.grouped import groups_page
+from bayesjudge.report.page.names import FEED, FIGURE_FILES, PAGE, TABLE_FILES
 from bayesjudge.report.results_folder import (
     INDEX_FILES,
     RESULT_FILES,
@@ -49,6 +47,8 @@ from bayesjudge.spec import ModelSpec, override_prior, read_model
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from bayesjudge.report.page.gathering import Heading
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
@@ -81,15 +81,13 @@ class Presentation:
     @property
     def files(self) -> tuple[str, ...]:
         """Names of the files that there may be beyond the results."""
-        named: tuple[str, ...] = TABLE_FILES
-        if self.figures:
-            from bayesjudge.report.figures import FIGURE_FILES
-
-            named += FIGURE_FILES
+        named = (*TABLE_FILES, *FIGURE_FILES) if self.figures else TABLE_FILES
         return (*named, FEED) if self.live else named
 
     def heading(self, command: str, title: str = "") -> Heading:
         """Return what a page says of itself."""
+        from bayesjudge.report.page.gathering import Heading
+
         whole = ", ".join(part for part in (self.title, title) if part)
         return Heading(whole, command, self.own, _now() if self.live else "")
 
@@ -138,6 +136,9 @@ class Job:
         self, by: str, rows: Sequence[Mapping[str, str]], groups: Mapping[str, Any]
     ) -> dict[str, Content]:
         """Return the files over the levels of a column: a list, an object, a page, a feed."""
+        from bayesjudge.report.page.beside import groups_feed
+        from bayesjudge.report.page.grouped import groups_page
+
         files = index_files(by, rows, groups)
         files[PAGE] = groups_page(by, rows, groups, self.shown.title)
         if self.shown.live:
@@ -264,6 +265,9 @@ def _leaving(found: Answer, job: Job, title: str = "") -> Answered:
 
 def _files(found: Answer, job: Job, title: str) -> dict[str, Content]:
     """Return the files of an answer, with figures and a feed where these are wanted."""
+    from bayesjudge.report.page.beside import feed
+    from bayesjudge.report.page.gathering import gather
+
     contents = gather(found, job.shown.heading(job.command, title))
     files = files_of(found, contents)
     if job.shown.live:

@@ -301,21 +301,6 @@ def drawn(contents: Contents) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield "predicted_scores", lambda: draw_predictive(predictive)
 
 
-FIGURES = (
-    "forest",
-    "rank_heatmap",
-    "rankograms",
-    "cumulative_ranks",
-    "pairwise",
-    "judge_offsets",
-    "language_ranks",
-    "variance_components",
-    "decision_study",
-    "predicted_scores",
-)
-FIGURE_FILES = tuple(f"figures/{name}.{kind}" for name in FIGURES for kind in ("png", "svg"))
-
-
 def figure_files(contents: Contents) -> dict[str, bytes]:
     """Return each figure as PNG and as SVG, by name of file (of ``FIGURE_FILES``).
 

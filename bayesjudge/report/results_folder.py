@@ -11,10 +11,7 @@ from bayesjudge.report import markdown
 from bayesjudge.report.answers import Answer, result_object
 from bayesjudge.report.files import Content
 from bayesjudge.report.json_text import to_json
-from bayesjudge.report.page import beside
-from bayesjudge.report.page.contents import Contents
-from bayesjudge.report.page.gathering import Heading, gather
-from bayesjudge.report.page.rendering import page
+from bayesjudge.report.page.names import PAGE
 from bayesjudge.report.sentences import (
     assumption_sentences,
     question_sentences,
@@ -26,6 +23,9 @@ from bayesjudge.text import visible
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayesjudge.report.page.contents import Contents
+    from bayesjudge.report.page.gathering import Heading
+
 RESULT_FILES = (
     "leaderboard.csv",
     "rank_probabilities.csv",
@@ -35,7 +35,7 @@ RESULT_FILES = (
     "offsets.csv",
     "result.json",
     "report.md",
-    beside.PAGE,
+    PAGE,
     "posterior.nc",
 )
 SENSITIVITY_FILE = "sensitivity.csv"
@@ -73,11 +73,16 @@ def result_files(found: Answer, heading: Heading) -> dict[str, Content]:
     UsageError
         Where a judge or backbone that is named as its own is not in the table.
     """
+    from bayesjudge.report.page.gathering import gather
+
     return files_of(found, gather(found, heading))
 
 
 def files_of(found: Answer, contents: Contents) -> dict[str, Content]:
     """Return the files of an answer and of everything that its page shows."""
+    from bayesjudge.report.page import beside
+    from bayesjudge.report.page.rendering import page
+
     fit = found.fit
     pairs: dict[str, Content] = {}
     if found.pairwise is not None and found.differences is not None:
@@ -94,7 +99,7 @@ def files_of(found: Answer, contents: Contents) -> dict[str, Content]:
         "offsets.csv": csv_text(found.offsets),
         "result.json": to_json(result_object(found), indent=2) + "\n",
         "report.md": report_text(found, contents),
-        beside.PAGE: page(contents),
+        PAGE: page(contents),
         "posterior.nc": fit.save,
     }
 
@@ -134,6 +139,8 @@ def csv_text(table: pd.DataFrame, index: str = "") -> str:
 
 def report_text(found: Answer, contents: Contents) -> str:
     """Return the results as one Markdown page."""
+    from bayesjudge.report.page.beside import page_markdown
+
     fit = found.fit
     heading = f"Leaderboard: {contents.title}" if contents.title else "Leaderboard"
     parts = [f"# {escaped(heading)}\n"]
@@ -155,7 +162,7 @@ def report_text(found: Answer, contents: Contents) -> str:
     if found.sensitivity is not None:
         parts += ["## P(best) with other priors\n", markdown.frame_table(found.sensitivity)]
     parts += ["## Variance components\n", markdown.frame_table(found.components)]
-    parts.append(beside.page_markdown(contents))
+    parts.append(page_markdown(contents))
     parts.append("## What was read, left out and assumed\n")
     unused = found.extra.get("unused_columns") or ()
     said = [*reading_sentences(fit.scores.mapping, unused), *assumption_sentences(found)]

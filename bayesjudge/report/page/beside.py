@@ -10,21 +10,11 @@ from bayesjudge.report.answers import Answer
 from bayesjudge.report.json_text import to_json
 from bayesjudge.report.page import tables
 from bayesjudge.report.page.contents import Absent, Contents, Curve, DesignCurves, Predictive
+from bayesjudge.report.page.names import PAGE
 from bayesjudge.text import markdown as escaped
 
 if TYPE_CHECKING:
     import pandas as pd
-
-PAGE = "index.html"
-FEED = "feed.json"
-# Written where there is something to write.
-TABLE_FILES = (
-    "languages.csv",
-    "self_preference.csv",
-    "components_compared.csv",
-    "decision_study.csv",
-    "predicted_scores.csv",
-)
 
 
 def page_tables(contents: Contents) -> dict[str, pd.DataFrame]:

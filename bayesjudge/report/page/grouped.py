@@ -8,7 +8,7 @@ from typing import Any
 from bayesjudge.report import numbers
 from bayesjudge.report.cells import Cells
 from bayesjudge.report.page import tables
-from bayesjudge.report.page.beside import PAGE
+from bayesjudge.report.page.names import PAGE
 from bayesjudge.report.page.rendering import document
 from bayesjudge.text import html
 
