@@ -196,6 +196,25 @@ def test_judges_meet_their_own():
         own_pairs(fit, [("gpt", "x")])
 
 
+def test_judges_of_a_population_have_no_offsets_by_backbone():
+    from bayesjudge.report.page.judging import judges_of
+
+    table = bj.simulate(backbones=3, scenarios=6, judges=3, sd={"residual": 0.5}).table
+    fit = bj.fit(bj.read_scores(table, random=("judge",)), draws=50)
+    found = judges_of(fit, fit.labels, (), 0.95, "score")
+    assert "not in the table" in found.offsets.why
+    assert len(found.leniency) == 3
+
+
+def test_lower_is_better_is_said_of_self_preference():
+    from bayesjudge.report.page.rendering import page
+
+    contents = contents_of("gaussian")
+    assert "favours its own where it is negative" not in page_of("gaussian")
+    turned = replace(contents, standing=replace(contents.standing, lower_is_better=True))
+    assert "favours its own where it is negative" in page(turned)
+
+
 def test_self_preference_is_own_less_the_mean_of_others():
     draws = np.zeros((3, 3, 2))
     draws[:, :, 0] = [[3.0, 1.0, 2.0], [4.0, 1.0, 1.0], [5.0, 0.0, 2.0]]

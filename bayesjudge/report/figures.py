@@ -74,7 +74,7 @@ def _figure(width: float, height: float) -> Any:
 
 
 def _small_axes(count: int, height: float) -> list[Axes]:
-    across = min(count, _ACROSS)
+    across = min(count, _ACROSS if count <= 4 * _ACROSS else 2 * _ACROSS)
     down = math.ceil(count / across)
     grid = _figure(2.6 * across, height * down + 0.2).subplots(
         down, across, sharex=True, sharey=True, squeeze=False

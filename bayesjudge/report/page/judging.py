@@ -73,7 +73,10 @@ def judges_of(
     if frozenset({"judge"}) in names:
         leniency = fit.effects("judge", ci_prob=ci_prob)
     offsets: Matrix | Absent = Absent(
-        "The model has no effects of judges by backbone on this table; the section on "
+        "The question is about judges that are not in the table; offsets of those that are, by "
+        "backbone, are not kept. Ask about the panel to see them."
+        if frozenset({"backbone", "judge"}) in names
+        else "The model has no effects of judges by backbone on this table; the section on "
         "assumptions says why."
     )
     preference: pd.DataFrame | Absent = Absent("Without these self-preference is not known.")

@@ -216,6 +216,8 @@ def _judges(contents: Contents) -> str:
         parts.append(_absent(found.own))
     else:
         caption = "A judge's offset on its own backbone less the mean of its offsets on the others"
+        if contents.standing.lower_is_better:
+            caption += "; lower is better, so that a judge favours its own where it is negative"
         frame = found.own.fillna({"judge": "mean of all", "backbone": ""})
         parts.append(tables.table(frame_cells(frame), caption))
     return "".join(parts)
@@ -276,7 +278,9 @@ def _design(contents: Contents) -> str:
     x = "scenarios"
     legend = pictures.key(labels)
     parts = [
-        _note(f"Designs with {each} a scenario and backbone; bands are intervals."),
+        _note(
+            f"Designs with {each} a scenario and backbone, on new scenarios; bands are intervals."
+        ),
         _figure(
             pictures.curves(found.difference, x, f"sd of a difference ({found.unit})", found.now),
             "Expected sd of the difference of two backbones.",
