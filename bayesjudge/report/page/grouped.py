@@ -38,7 +38,7 @@ def groups_page(
         said = html(row["message"] or row["status"])
         links.append(f'<li>{label}: <bdi dir="auto">{said}</bdi></li>')
     cells = Cells(
-        (by, "backbones", "scores", "best set", "highest mean", "status"),
+        (by, "backbones", "scores", "best set", "mean of the first", "status"),
         (False, True, True, False, True, False),
         tuple(_row(row, groups[row["level"]]) for row in rows),
     )

@@ -43,9 +43,10 @@
     const headers = [...table.tHead.rows[0].cells];
     const original = [...table.tBodies[0].rows];
     headers.forEach((header, column) => {
-      const press = make("button", header.textContent);
+      const press = make("button");
       press.type = "button";
-      header.replaceChildren(press);
+      press.append(...header.childNodes);
+      header.append(press);
       press.addEventListener("click", () => {
         const was = header.getAttribute("aria-sort");
         headers.forEach((other) => other.removeAttribute("aria-sort"));

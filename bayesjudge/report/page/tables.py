@@ -59,7 +59,7 @@ def table(
     said = [f'<div class="scroll" tabindex="0" role="region" aria-label="{html(caption)}">']
     said.append(f'<table class="sortable"{_id(name)}><caption>{html(caption)}</caption><thead><tr>')
     said += [
-        f'<th{_class(kind)} scope="col">{html(header)}</th>'
+        f'<th{_class(kind)} scope="col"><bdi dir="auto">{html(header)}</bdi></th>'
         for header, kind in zip(cells.headers, kinds, strict=True)
     ]
     said.append("</tr></thead><tbody>")
