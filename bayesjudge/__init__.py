@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bayesjudge.planning.designs import Design
     from bayesjudge.planning.reliabilities import reliability
     from bayesjudge.planning.sequencing import NextSteps, plan_next
+    from bayesjudge.report.page.saving import save_page
     from bayesjudge.scores import Scores, read_scores, scan, split_by
     from bayesjudge.simulation import simulate
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
@@ -78,6 +79,7 @@ _HOMES = {
     "read_model": "spec",
     "read_scores": "scores",
     "reliability": "planning.reliabilities",
+    "save_page": "report.page.saving",
     "scan": "scores",
     "shipped_models": "spec",
     "simulate": "simulation",
@@ -125,6 +127,7 @@ __all__ = [
     "read_model",
     "read_scores",
     "reliability",
+    "save_page",
     "scan",
     "shipped_models",
     "simulate",
@@ -137,6 +140,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("bayesjudge.version").version()
+    if name == "plots":
+        return importlib.import_module("bayesjudge.plots")
     if name not in _HOMES:
         raise AttributeError(f"module 'bayesjudge' has no attribute {name!r}")
     return getattr(importlib.import_module(f"bayesjudge.{_HOMES[name]}"), name)

@@ -122,7 +122,11 @@ class _Laid:
 
 
 def anova(
-    scores: Scores, model: str | Path | ModelSpec = "crossed", *, ci_prob: float = 0.95
+    scores: Scores,
+    model: str | Path | ModelSpec = "crossed",
+    *,
+    ci_prob: float = 0.95,
+    by_backbone: bool = True,
 ) -> Anova:
     """Decompose the variance of a balanced table in closed form.
 
@@ -135,6 +139,9 @@ def anova(
         do not matter. Scales by a facet are replaced by one common scale.
     ci_prob : float
         Probability of the intervals.
+    by_backbone : bool
+        False leaves the analysis of each backbone by itself out: those frames have no
+        rows, and ``se_own`` is null.
 
     Returns
     -------
@@ -165,7 +172,7 @@ def anova(
     alone = {
         label: _lay(_without_backbone(spec), _of_backbone(scores, code))
         for code, label in enumerate(backbones)
-        if np.count_nonzero(scores.codes("backbone") == code) > 1
+        if by_backbone and np.count_nonzero(scores.codes("backbone") == code) > 1
     }
     return Anova(
         resolved=whole.resolved,

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import bayesjudge as bj
 from bayesjudge.cli.app import app
+from bayesjudge.report.page.names import TABLE_FILES
 from bayesjudge.report.results_folder import INDEX_FILES, RESULT_FILES, folder_name
 from bayesjudge.simulation import simulate
 
@@ -122,7 +123,8 @@ def test_messages_say_what_was_assumed(ranked):
 
 def test_the_folder_holds_every_file(ranked):
     _, out = ranked
-    assert {p.name for p in out.iterdir() if not p.name.startswith(".")} == set(RESULT_FILES)
+    names = {p.name for p in out.iterdir() if not p.name.startswith(".")}
+    assert set(RESULT_FILES) <= names <= {*RESULT_FILES, *TABLE_FILES}
     with (out / "leaderboard.csv").open(newline="", encoding="utf-8") as file:
         assert {row["backbone"] for row in csv.DictReader(file)} == set(LABELS)
     stored = json.loads((out / "result.json").read_text(encoding="utf-8"))

@@ -771,6 +771,7 @@ def test_a_facet_that_is_another_is_said_to_be_out_of_the_answer():
 
 def test_a_model_of_backbones_by_themselves_compares_no_pairs():
     from bayesjudge.report.answers import Question, answer, result_object
+    from bayesjudge.report.page.gathering import Heading
     from bayesjudge.report.results_folder import result_files
 
     scores = scores_of(frame_of(backbone=3, scenario=6, judge=3, generation=2))
@@ -789,7 +790,7 @@ def test_a_model_of_backbones_by_themselves_compares_no_pairs():
     found = answer(fit, Question())
     assert "own" in found.about["pairs"]
     assert result_object(found)["pairwise"] is None
-    files = result_files(found, "bayesjudge rank")
+    files = result_files(found, Heading(command="bayesjudge rank"))
     assert "differences.csv" not in files
     assert "## Differences" not in files["report.md"]
     offsets = fit.effects("backbone:judge")

@@ -56,6 +56,7 @@ LAYERS = {
     "missing_scores": 5,
     "judges": 6,
     "report": 7,
+    "plots": 8,
     "cli": 8,
     "__init__": 8,
 }

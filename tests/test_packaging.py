@@ -59,6 +59,9 @@ def test_a_wheel_finds_them(tmp_path):
     )
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
+        assert {"bayesjudge/report/page/page.css", "bayesjudge/report/page/page.js"} <= set(
+            archive.namelist()
+        )
         held = archive.namelist()
         archive.extractall(tmp_path / "unpacked")
     assert {f"bayesjudge/models/{name}.toml" for name in NAMES} <= set(held)

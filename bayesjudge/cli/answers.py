@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+type Index = Callable[[str, Sequence[Mapping[str, str]], Mapping[str, Any]], Mapping[str, Content]]
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """One table, or a part of one, that is to be answered.
@@ -96,6 +99,10 @@ class Road:
     output : OutputOptions
     distrust : str
         What is said where an answer has an alarm: what cannot be relied on, and the remedy.
+    index : function of column, rows and result objects by level, returning contents
+        The files over the parts of a table.
+    index_names : tuple of str
+        Of these.
     """
 
     command: str
@@ -103,6 +110,8 @@ class Road:
     names: tuple[str, ...]
     output: OutputOptions
     distrust: str = ""
+    index: Index = index_files
+    index_names: tuple[str, ...] = INDEX_FILES
 
 
 def answer_tables(
@@ -161,7 +170,7 @@ def _answer_parts(readings: Mapping[str, Reading], by: str, source: str, road: R
     output = road.output
     folders = {level: folder_name(level) for level in readings}
     names = [f"{folder}/{name}" for folder in folders.values() for name in road.names]
-    folder = checked_folder(output.out, (*names, *INDEX_FILES))
+    folder = checked_folder(output.out, (*names, *road.index_names))
     first, *others = readings.values()
     common = [p for p in first.problems if all(p in other.problems for other in others)]
     say_notes(reading_sentences(first.mapping, first.unused_columns), output.quiet)
@@ -194,7 +203,7 @@ def _answer_parts(readings: Mapping[str, Reading], by: str, source: str, road: R
         if folder is not None:
             files |= {f"{folders[level]}/{name}": text for name, text in found.files().items()}
     if folder is not None:
-        folder.write({**files, **index_files(by, index, groups)}, road.command)
+        folder.write({**files, **road.index(by, index, groups)}, road.command)
         say_notes([f"results written to {folder.path}, listed in index.csv"], output.quiet)
     if output.json:
         print_json({"by": by, "groups": groups})

@@ -10,6 +10,7 @@ from bayesjudge.cli.analysis_commands import anova, audit, calibrate
 from bayesjudge.cli.judge_commands import judge
 from bayesjudge.cli.plan_commands import assign, plan
 from bayesjudge.cli.rank_commands import compare, demo, rank
+from bayesjudge.cli.report_commands import report
 from bayesjudge.cli.table_commands import convert, models, simulate, validate
 
 app = typer.Typer(
@@ -53,6 +54,7 @@ for _command in (
     anova,
     calibrate,
     audit,
+    report,
     models,
     simulate,
 ):

@@ -152,6 +152,43 @@ Reliability = Annotated[
         "effective number of judges, Krippendorff's alpha.",
     ),
 ]
+Model = Annotated[
+    str | None, typer.Option("--model", help="A shipped model or a TOML file (crossed).")
+]
+PriorOption = Annotated[
+    list[str] | None,
+    typer.Option("--prior", metavar="PRIOR", help="As judge.scale=half_normal:0.5."),
+]
+Engine = Annotated[
+    str | None, typer.Option("--engine", help="auto, exact, numpyro or pymc (auto).")
+]
+TargetAccept = Annotated[
+    float | None, typer.Option("--target-accept", help="Of NUTS (0.95, or 0.85).")
+]
+Rope = Annotated[
+    float | None,
+    typer.Option("--rope", help="Differences below this count as none.", show_default=False),
+]
+CiProb = Annotated[float, typer.Option("--ci-prob", help="Probability of the intervals.")]
+FiniteScenarios = Annotated[
+    bool, typer.Option("--finite-scenarios", help="Speak of the table's scenarios only.")
+]
+ScenarioPool = Annotated[
+    int | None,
+    typer.Option("--scenario-pool", metavar="N", help="Speak of a pool of N scenarios."),
+]
+Latent = Annotated[
+    bool,
+    typer.Option("--latent", help="Means on the latent scale of verdicts and categories."),
+]
+RankSource = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="SOURCE",
+        help="Files (CSV, JSONL, Parquet, or a tool's logs), globs, folders; or a saved fit (.nc).",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only warnings and errors on stderr.")]
 
 

@@ -14,15 +14,7 @@ from bayesjudge.cli.messages import answering
 
 
 def rank(
-    source: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOURCE",
-            help="Files (CSV, JSONL, Parquet, or a tool's logs), globs, folders; "
-            "or a saved fit (.nc).",
-            show_default=False,
-        ),
-    ],
+    source: o.RankSource,
     column: o.Column = None,
     where: o.Where = None,
     by: o.By = None,
@@ -35,42 +27,20 @@ def rank(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
-    model: Annotated[
-        str | None, typer.Option("--model", help="A shipped model or a TOML file (crossed).")
-    ] = None,
-    prior: Annotated[
-        list[str] | None,
-        typer.Option("--prior", metavar="PRIOR", help="As judge.scale=half_normal:0.5."),
-    ] = None,
-    engine: Annotated[
-        str | None, typer.Option("--engine", help="auto, exact, numpyro or pymc (auto).")
-    ] = None,
+    model: o.Model = None,
+    prior: o.PriorOption = None,
+    engine: o.Engine = None,
     draws: o.Draws = None,
     tune: o.Tune = None,
     chains: o.Chains = None,
-    target_accept: Annotated[
-        float | None, typer.Option("--target-accept", help="Of NUTS (0.95, or 0.85).")
-    ] = None,
+    target_accept: o.TargetAccept = None,
     seed: o.Seed = None,
     platform: o.Platform = None,
-    rope: Annotated[
-        float | None,
-        typer.Option("--rope", help="Differences below this count as none.", show_default=False),
-    ] = None,
-    ci_prob: Annotated[
-        float, typer.Option("--ci-prob", help="Probability of the intervals.")
-    ] = 0.95,
-    finite_scenarios: Annotated[
-        bool, typer.Option("--finite-scenarios", help="Speak of the table's scenarios only.")
-    ] = False,
-    scenario_pool: Annotated[
-        int | None,
-        typer.Option("--scenario-pool", metavar="N", help="Speak of a pool of N scenarios."),
-    ] = None,
-    latent: Annotated[
-        bool,
-        typer.Option("--latent", help="Means on the latent scale of verdicts and categories."),
-    ] = False,
+    rope: o.Rope = None,
+    ci_prob: o.CiProb = 0.95,
+    finite_scenarios: o.FiniteScenarios = False,
+    scenario_pool: o.ScenarioPool = None,
+    latent: o.Latent = False,
     reliability: o.Reliability = False,
     sensitivity: o.Sensitivity = False,
     log_likelihood: o.LogLikelihood = False,

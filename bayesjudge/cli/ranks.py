@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +28,15 @@ from bayesjudge.fitted import Fit, load
 from bayesjudge.fitting import fit
 from bayesjudge.report.answers import Answer, Question, answer, result_object
 from bayesjudge.report.beside import beside_sentences, shown_tables
-from bayesjudge.report.files import checked_folder
+from bayesjudge.report.files import Content, checked_folder
+from bayesjudge.report.page.names import FEED, FIGURE_FILES, PAGE, TABLE_FILES
 from bayesjudge.report.results_folder import (
     BESIDE_FILES,
+    INDEX_FILES,
     RESULT_FILES,
     SENSITIVITY_FILE,
-    result_files,
+    files_of,
+    index_files,
 )
 from bayesjudge.report.sentences import (
     assumption_sentences,
@@ -47,7 +51,52 @@ from bayesjudge.spec import ModelSpec, override_prior, read_model
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from bayesjudge.report.page.gathering import Heading
+
 HDF5 = b"\x89HDF\r\n\x1a\n"
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """How results are shown in the folder.
+
+    Attributes
+    ----------
+    command : str
+        ``rank`` or ``report``.
+    title : str
+    own : tuple of (judge, backbone)
+    figures : bool
+        Each figure as PNG and SVG too.
+    live : bool
+        A feed, and on the page when it was made.
+    words : tuple of str
+        The options that say so.
+    """
+
+    command: str = "rank"
+    title: str = ""
+    own: tuple[tuple[str, str], ...] = ()
+    figures: bool = False
+    live: bool = False
+    words: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the files that there may be beyond the results."""
+        named = (*TABLE_FILES, *FIGURE_FILES) if self.figures else TABLE_FILES
+        return (*named, FEED) if self.live else named
+
+    def heading(self, command: str, title: str = "") -> Heading:
+        """Return what a page says of itself."""
+        from bayesjudge.report.page.gathering import Heading
+
+        whole = ", ".join(part for part in (self.title, title) if part)
+        return Heading(whole, command, self.own, _now() if self.live else "")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -60,12 +109,13 @@ class Job:
     question: Question
     output: OutputOptions
     command: str
+    shown: Presentation
 
     @property
     def files(self) -> tuple[str, ...]:
         """Names of the files that an answer is written to."""
         more = (SENSITIVITY_FILE,) if self.question.sensitivity else ()
-        return (*RESULT_FILES, *BESIDE_FILES, *more)
+        return (*RESULT_FILES, *BESIDE_FILES, *more, *self.shown.files)
 
     @property
     def road(self) -> Road:
@@ -75,7 +125,28 @@ class Job:
             "the fit did not converge{about}, so the leaderboard cannot be relied on. "
             f"Raise --draws and --tune{other}, or say --allow-unconverged"
         )
-        return Road("rank", lambda part: _rank(part, self), self.files, self.output, distrust)
+        return Road(
+            self.shown.command,
+            lambda part: _rank(part, self),
+            self.files,
+            self.output,
+            distrust,
+            self.index,
+            (*INDEX_FILES, PAGE, FEED) if self.shown.live else (*INDEX_FILES, PAGE),
+        )
+
+    def index(
+        self, by: str, rows: Sequence[Mapping[str, str]], groups: Mapping[str, Any]
+    ) -> dict[str, Content]:
+        """Return the files over the levels of a column: a list, an object, a page, a feed."""
+        from bayesjudge.report.page.beside import groups_feed
+        from bayesjudge.report.page.grouped import groups_page
+
+        files = index_files(by, rows, groups)
+        files[PAGE] = groups_page(by, rows, groups, self.shown.title)
+        if self.shown.live:
+            files[FEED] = groups_feed(by, rows, _now())
+        return files
 
 
 def run_rank(
@@ -85,8 +156,10 @@ def run_rank(
     sampling: SamplingOptions,
     question: Question,
     output: OutputOptions,
+    shown: Presentation | None = None,
 ) -> None:
     """Rank a table, or each part of it, or a saved fit."""
+    shown = shown or Presentation()
     asked = {
         "ci_prob": question.ci_prob,
         "rope": question.rope,
@@ -98,7 +171,8 @@ def run_rank(
         **output.groups(),
     }
     words = [*reading.arguments(), *arguments_of({"by": by}), *sampling.arguments()]
-    command = command_line("rank", *words, *arguments_of(asked), "--", *sources)
+    asked_words = [*arguments_of(asked), *shown.words]
+    command = command_line(shown.command, *words, *asked_words, "--", *sources)
     source = one_or_many(sources)
     if isinstance(source, str) and is_saved_fit(source):
         if words:
@@ -108,12 +182,12 @@ def run_rank(
                 given,
                 "Leave these options out, or name the table itself",
             )
-        _rank_saved(source, _job(SamplingOptions(), question, output, command))
+        _rank_saved(source, _job(SamplingOptions(), question, output, command, shown))
         return
     fits = [name for name in sources if is_saved_fit(name)]
     if fits:
         raise UsageError("a saved fit is ranked by itself", fits[0], "Name no other source")
-    job = _job(sampling, question, output, command)
+    job = _job(sampling, question, output, command, shown)
     keywords = reading.keywords(job.spec)
     answer_tables(sources, keywords, by, job.road)
 
@@ -123,7 +197,7 @@ def run_demo(generations: int, sampling: SamplingOptions, output: OutputOptions)
     from bayesjudge.examples import DEMO_SOURCE, demo_table
 
     words = [*arguments_of({"generations": generations}), *sampling.arguments()]
-    job = _job(sampling, Question(), output, command_line("demo", *words))
+    job = _job(sampling, Question(), output, command_line("demo", *words), Presentation())
     folder = checked_folder(job.output.out, job.files)
     table = demo_table(generations, sampling.seed or 0)
     say_notes([DEMO_SOURCE], quiet=False)
@@ -145,18 +219,25 @@ def is_saved_fit(source: str) -> bool:
         return False
 
 
-def _job(sampling: SamplingOptions, question: Question, output: OutputOptions, command: str) -> Job:
+def _job(
+    sampling: SamplingOptions,
+    question: Question,
+    output: OutputOptions,
+    command: str,
+    shown: Presentation,
+) -> Job:
     """Check model, priors, engine and settings before anything is read."""
     spec = read_model(sampling.model or "crossed")
     for text in sampling.prior or ():
         spec = override_prior(spec, text)
     engine = choose_engine(sampling.engine or "auto", spec.family, covariates=bool(spec.covariates))
     settings = sampling.settings()
-    if engine != "exact" and (question.finite or question.pool is not None):
+    needed = question.finite or question.pool is not None or shown.live
+    if engine != "exact" and needed:
         # What an engine samples cannot be drawn afterwards.
         settings["nested_effects"] = True
     Settings(**settings)
-    return Job(spec, engine, settings, question, output, command)
+    return Job(spec, engine, settings, question, output, command, shown)
 
 
 def _rank(part: Part, job: Job) -> Answered:
@@ -180,10 +261,26 @@ def _leaving(found: Answer, job: Job, title: str = "") -> Answered:
     return Answered(
         lambda: result_object(found),
         lambda: [_leaderboard(found, title), *_beside(found), *_sensitivity(found)],
-        lambda: result_files(found, job.command, title),
+        lambda: _files(found, job, title),
         "" if found.converged else found.alarm,
         group_sentences(found.fit),
     )
+
+
+def _files(found: Answer, job: Job, title: str) -> dict[str, Content]:
+    """Return the files of an answer, with figures and a feed where these are wanted."""
+    from bayesjudge.report.page.beside import feed
+    from bayesjudge.report.page.gathering import gather
+
+    contents = gather(found, job.shown.heading(job.command, title))
+    files = files_of(found, contents)
+    if job.shown.live:
+        files[FEED] = feed(found, contents)
+    if job.shown.figures:
+        from bayesjudge.report.figures import figure_files
+
+        files |= figure_files(contents)
+    return files
 
 
 def _fit_and_answer(

@@ -71,6 +71,18 @@ def problems_table(problems: Sequence[Problem], title: str = "") -> str:
     return _render(problems_cells(problems), title)
 
 
+def cells_table(cells: Cells, title: str = "") -> str:
+    """Return cells as Markdown.
+
+    Parameters
+    ----------
+    cells : Cells
+    title : str
+        Set in bold above; empty for none.
+    """
+    return _render(cells, title)
+
+
 def _render(cells: Cells, title: str) -> str:
     lines = [_row(cells.headers), _row(["---:" if n else ":---" for n in cells.numeric], raw=True)]
     lines += [_row(row) for row in cells.rows]

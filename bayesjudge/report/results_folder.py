@@ -12,6 +12,7 @@ from bayesjudge.report.answers import Answer, result_object
 from bayesjudge.report.beside import anchored_table, beside_sentences, beside_tables
 from bayesjudge.report.files import Content
 from bayesjudge.report.json_text import to_json
+from bayesjudge.report.page.names import PAGE
 from bayesjudge.report.sentences import (
     assumption_sentences,
     question_sentences,
@@ -24,6 +25,9 @@ from bayesjudge.text import visible
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayesjudge.report.page.contents import Contents
+    from bayesjudge.report.page.gathering import Heading
+
 RESULT_FILES = (
     "leaderboard.csv",
     "rank_probabilities.csv",
@@ -33,6 +37,7 @@ RESULT_FILES = (
     "offsets.csv",
     "result.json",
     "report.md",
+    PAGE,
     "posterior.nc",
 )
 BESIDE_FILES = (
@@ -64,17 +69,30 @@ def folder_name(label: str) -> str:
     return f"{stem.strip('-') or 'level'}-{digest}"
 
 
-def result_files(found: Answer, command: str, title: str = "") -> dict[str, Content]:
-    """Return the files of one answer, by name (``RESULT_FILES``).
+def result_files(found: Answer, heading: Heading) -> dict[str, Content]:
+    """Return the files of one answer, by name (``RESULT_FILES``, some of ``TABLE_FILES``).
 
     Parameters
     ----------
     found : Answer
-    command : str
-        How to get the same again, for the report.
-    title : str
-        Of the report.
+    heading : Heading
+        Title, command and pairs of judges and their own.
+
+    Raises
+    ------
+    UsageError
+        Where a judge or backbone that is named as its own is not in the table.
     """
+    from bayesjudge.report.page.gathering import gather
+
+    return files_of(found, gather(found, heading))
+
+
+def files_of(found: Answer, contents: Contents) -> dict[str, Content]:
+    """Return the files of an answer and of everything that its page shows."""
+    from bayesjudge.report.page import beside
+    from bayesjudge.report.page.rendering import page
+
     fit = found.fit
     pairs: dict[str, Content] = {}
     if found.pairwise is not None and found.differences is not None:
@@ -92,6 +110,7 @@ def result_files(found: Answer, command: str, title: str = "") -> dict[str, Cont
     if others.missing is not None:
         pairs["failure_rates.csv"] = csv_text(others.missing.rates)
         pairs["missing_bounds.csv"] = csv_text(others.missing.bounds)
+    pairs |= {name: csv_text(table) for name, table in beside.page_tables(contents).items()}
     return {
         "leaderboard.csv": csv_text(found.leaderboard),
         "rank_probabilities.csv": csv_text(found.rank_probabilities, "backbone"),
@@ -99,7 +118,8 @@ def result_files(found: Answer, command: str, title: str = "") -> dict[str, Cont
         "variance_components.csv": csv_text(found.components),
         "offsets.csv": csv_text(found.offsets),
         "result.json": to_json(result_object(found), indent=2) + "\n",
-        "report.md": report_text(found, command, title),
+        "report.md": report_text(found, contents),
+        PAGE: page(contents),
         "posterior.nc": fit.save,
     }
 
@@ -137,10 +157,12 @@ def csv_text(table: pd.DataFrame, index: str = "") -> str:
     return str(table.to_csv(index=bool(index), index_label=index or None, lineterminator="\n"))
 
 
-def report_text(found: Answer, command: str, title: str = "") -> str:
+def report_text(found: Answer, contents: Contents) -> str:
     """Return the results as one Markdown page."""
+    from bayesjudge.report.page.beside import page_markdown
+
     fit = found.fit
-    named = ". ".join(part for part in (title, question_title(fit)) if part)
+    named = ". ".join(part for part in (contents.title, question_title(fit)) if part)
     heading = f"Leaderboard: {named}" if named else "Leaderboard"
     parts = [f"# {escaped(heading)}\n"]
     if found.alarm:
@@ -166,13 +188,14 @@ def report_text(found: Answer, command: str, title: str = "") -> str:
     said = beside_sentences(found.beside)
     if said:
         parts += ["## Human labels, reliability, failed scores\n", _bullets(said)]
+    parts.append(page_markdown(contents))
     parts.append("## What was read, left out and assumed\n")
     unused = found.extra.get("unused_columns") or ()
     said = [*reading_sentences(fit.scores.mapping, unused), *assumption_sentences(found)]
     parts.append(_bullets(said))
     if fit.scores.problems:
         parts += ["## What was found in the table\n", markdown.problems_table(fit.scores.problems)]
-    parts += ["## How to reproduce\n", _fenced(command)]
+    parts += ["## How to reproduce\n", _fenced(contents.command)]
     parts.append(f"bayesjudge {escaped(fit.metadata['version'])}\n")
     return "\n".join(parts)
 
