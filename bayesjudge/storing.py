@@ -31,6 +31,8 @@ def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Scores) -> Non
     }
     if scores.human_score is not None:
         variables["human_score"] = (("observation",), scores.human_score)
+    if scores.opponent is not None:
+        variables["opponent_code"] = (("observation",), scores.opponent)
     for number, (_, values) in enumerate(scores.covariates):
         variables[f"covariate_{number}"] = (("observation",), values)
     text = json.dumps(
@@ -96,6 +98,9 @@ def _scores_from_text(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Scores]
             (name, data[f"covariate_{number}"].to_numpy())
             for number, name in enumerate(held.get("covariates", ()))
         ),
+        opponent=data["opponent_code"].to_numpy().astype(np.int64)
+        if "opponent_code" in data
+        else None,
     )
     return spec, scores
 

@@ -116,6 +116,10 @@ class Scores:
         Numbers beside the scores, nan where there is none.
     tags : tuple of Tag
         Text beside the scores.
+    opponent : (N,) int array or None
+        Of battles: the second backbone, an index into the levels of ``backbone``,
+        which holds the first. Scores are then 1 where the first won, 0 where the
+        second did and 0.5 for a tie.
     """
 
     score: NDArray[np.float64]
@@ -131,6 +135,7 @@ class Scores:
     covariates: tuple[tuple[str, NDArray[np.float64]], ...] = ()
     numbers: tuple[tuple[str, NDArray[np.float64]], ...] = ()
     tags: tuple[Tag, ...] = ()
+    opponent: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         for name, values in self.covariates:
@@ -169,6 +174,7 @@ class Scores:
                 for (_, own), (_, theirs) in zip(self.numbers, other.numbers, strict=True)
             )
             and self.tags == other.tags
+            and _equal_or_both_none(self.opponent, other.opponent)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -241,7 +247,10 @@ class Scores:
         return self.facet(name).codes
 
 
-def _equal_or_both_none(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> bool:
+def _equal_or_both_none(
+    a: NDArray[np.float64] | NDArray[np.int64] | None,
+    b: NDArray[np.float64] | NDArray[np.int64] | None,
+) -> bool:
     if a is None or b is None:
         return a is b
     return np.array_equal(a, b, equal_nan=True)
