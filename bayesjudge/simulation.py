@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.densities import Parameters, predictors
 from bayesjudge.drawing import (
     answer_scores,
     continuous_scores,
     draw_cutpoints,
+    draw_discrimination,
+    draw_prior,
     draw_scale,
     unit_effects,
 )
 from bayesjudge.errors import ModelError, UsageError
-from bayesjudge.expectations import expected_scores
+from bayesjudge.expectations import expected_means
+from bayesjudge.outcomes import draw_outcomes, tie_weight
 from bayesjudge.resolution import RESIDUAL, Resolved, resolve
 from bayesjudge.scores.table import Facet, Role, Scores
 from bayesjudge.spec import ModelSpec, read_model
@@ -237,14 +241,15 @@ def simulate_scores(
         f"{c.name}_slope": c.prior.parameters[0] * resolved.unit * rng.standard_normal()
         for c in resolved.covariates
     }
+    parameters |= draw_discrimination(resolved, rng)
     if means is not None:
-        intercept = _fix_means(resolved, effects, means)
-    eta = np.full(resolved.score.size, intercept)
-    for term in resolved.terms:
-        eta += effects[term.variable].ravel()[term.codes]
-    for covariate in resolved.covariates:
-        eta += parameters[f"{covariate.name}_slope"] * covariate.values
-    latent = intercept + _panel_part(resolved, effects)
+        intercept = _fix_means(resolved, effects, means, parameters.get("discrimination"))
+    given = _as_one_draw(resolved, intercept, effects, parameters)
+    eta = predictors(resolved, given)[0]
+    worth = given.discrimination
+    latent = _panel_part(resolved, effects, worth)
+    if not resolved.spec.is_paired:
+        latent = intercept + latent
     truth = {
         "model": resolved.spec.title,
         "unit": resolved.unit,
@@ -261,8 +266,14 @@ def simulate_scores(
     if not resolved.spec.is_latent:
         return continuous_scores(resolved, eta, truth, rng, fixed.get(RESIDUAL)), truth
     parameters |= draw_cutpoints(resolved, rng)
+    if resolved.ties is not None:
+        parameters["tie_chance"] = draw_prior(resolved.ties, rng)
     truth["backbone_latent"] = latent
     truth["backbone_mean"] = _expected(resolved, truth)
+    if resolved.spec.is_paired:
+        chance = parameters.get("tie_chance")
+        weight = None if chance is None else tie_weight(np.asarray(chance))
+        return draw_outcomes(eta, weight, rng), truth
     return answer_scores(resolved, eta, parameters.get("cutpoints"), rng), truth
 
 
@@ -332,14 +343,28 @@ def _frame(columns: Mapping[str, Any], numeric: set[str]) -> pd.DataFrame:
     )
 
 
+def _as_one_draw(
+    resolved: Resolved,
+    intercept: float,
+    effects: Mapping[str, Floats],
+    parameters: Mapping[str, Any],
+) -> Parameters:
+    discrimination = parameters.get("discrimination")
+    return Parameters(
+        intercept=np.array([intercept], dtype=float),
+        effects={name: value.reshape(1, -1) for name, value in effects.items()},
+        slopes={c.name: np.array([parameters[f"{c.name}_slope"]]) for c in resolved.covariates},
+        discrimination=None if discrimination is None else discrimination[None],
+    )
+
+
 def _expected(resolved: Resolved, truth: Mapping[str, Any]) -> Floats:
-    cutpoints = truth["parameters"].get("cutpoints")
-    found: Floats = expected_scores(
+    found: Floats = expected_means(
         resolved,
         np.array([truth.get("intercept", 0.0)]),
         {name: np.asarray(value)[None] for name, value in truth["effects"].items()},
         {name: np.asarray(value, dtype=float)[None] for name, value in truth["scales"].items()},
-        None if cutpoints is None else np.asarray(cutpoints)[None],
+        {n: np.asarray(v, dtype=float)[None] for n, v in truth["parameters"].items()},
     )
     return np.asarray(found[0])
 
@@ -369,17 +394,27 @@ def _fixed_scales(
     return fixed
 
 
-def _panel_part(resolved: Resolved, effects: Mapping[str, Floats]) -> Floats:
+def _panel_part(
+    resolved: Resolved, effects: Mapping[str, Floats], discrimination: Floats | None
+) -> Floats:
     """Return what the panel's effects add to each backbone's mean, (B,)."""
+    factor = 1.0 if discrimination is None else float(np.mean(discrimination))
     total = np.zeros(resolved.term("backbone").n_levels)
     for term in resolved.terms:
-        if set(term.dims) <= set(resolved.panel):
+        aside = resolved.spec.is_paired and "backbone" not in term.dims
+        if set(term.dims) <= set(resolved.panel) and not aside:
             axes = tuple(i for i, dim in enumerate(term.dims) if dim != "backbone")
-            total = total + effects[term.variable].mean(axis=axes)
+            mean = effects[term.variable].mean(axis=axes)
+            total = total + (factor * mean if resolved.is_scaled(term) else mean)
     return total
 
 
-def _fix_means(resolved: Resolved, effects: dict[str, Floats], means: Mapping[str, float]) -> float:
+def _fix_means(
+    resolved: Resolved,
+    effects: dict[str, Floats],
+    means: Mapping[str, float],
+    discrimination: Floats | None,
+) -> float:
     """Set the backbone effects so that the panel means are those given; return the intercept."""
     labels = dict(resolved.labels)["backbone"]
     if set(means) != set(labels):
@@ -390,7 +425,9 @@ def _fix_means(resolved: Resolved, effects: dict[str, Floats], means: Mapping[st
     wanted = np.array([means[label] for label in labels], dtype=float)
     if not np.isfinite(wanted).all():
         raise UsageError("a mean is not a finite number", "means")
-    rest = wanted - (_panel_part(resolved, effects) - effects["backbone"])
+    factor = 1.0 if discrimination is None else float(np.mean(discrimination))
+    panel = _panel_part(resolved, effects, discrimination)
+    rest = wanted - (panel - factor * effects["backbone"])
     intercept = float(rest.mean())
-    effects["backbone"] = rest - intercept
+    effects["backbone"] = (rest - intercept) / factor
     return intercept

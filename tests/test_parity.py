@@ -111,7 +111,7 @@ class Twins:
 
     def __init__(self, resolved):
         self.resolved = resolved
-        if resolved.spec.family == "gaussian" and not resolved.covariates:
+        if resolved.spec.is_linear:
             self.model = in_numpyro.effects_model
             self.arguments = (scale_sites(resolved), resolved.terms, resolved)
         else:

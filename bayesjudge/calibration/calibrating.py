@@ -176,7 +176,7 @@ def calibrate(
     spec = None
     if model is not None:
         spec = check_model(model, priors)
-        choose_engine(engine, spec.family)
+        choose_engine(engine, spec.is_linear)
         settings = {**settings, "random_seed": random_seed}
         Settings(**{name: value for name, value in settings.items() if value is not None})
     started = time.perf_counter()

@@ -146,7 +146,7 @@ def _job(sampling: SamplingOptions, question: Question, output: OutputOptions, c
     spec = read_model(sampling.model or "crossed")
     for text in sampling.prior or ():
         spec = override_prior(spec, text)
-    engine = choose_engine(sampling.engine or "auto", spec.family, covariates=bool(spec.covariates))
+    engine = choose_engine(sampling.engine or "auto", spec.is_linear)
     settings = sampling.settings()
     if engine != "exact" and (question.finite or question.pool is not None):
         # What an engine samples cannot be drawn afterwards.

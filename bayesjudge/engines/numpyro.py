@@ -14,6 +14,6 @@ __all__ = ["effects_model", "family_model", "lay_out", "sample", "sample_unit_ef
 
 def sample(resolved: Resolved, settings: Settings) -> Draws:
     """Sample the posterior of any model; effects of gaussian ones are integrated out."""
-    if resolved.spec.family == "gaussian" and not resolved.covariates:
+    if resolved.spec.family == "gaussian" and not (resolved.covariates or resolved.discrimination):
         return nuts.sample(resolved, settings)
     return sample_family(resolved, settings)

@@ -236,10 +236,11 @@ def _groups(losses: Ints, gains: Ints, n: int, strong: bool) -> Ints:
     from scipy.sparse.csgraph import connected_components
 
     graph = coo_array((np.ones(losses.size), (losses, gains)), shape=(n, n))
-    kind = "strong" if strong else "weak"
-    return np.asarray(
-        connected_components(graph, directed=True, connection=kind)[1], dtype=np.int64
-    )
+    if strong:
+        found = connected_components(graph, directed=True, connection="strong")[1]
+    else:
+        found = connected_components(graph, directed=True, connection="weak")[1]
+    return np.asarray(found, dtype=np.int64)
 
 
 def _shown(groups: Ints, labels: Collection[str]) -> str:
