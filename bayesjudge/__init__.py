@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bayesjudge.fitted import Fit, load
     from bayesjudge.fitting import fit
     from bayesjudge.judge_panels import PanelAnalysis, panel_analysis
+    from bayesjudge.own_tables import judge_worth, position_bias
     from bayesjudge.planning.choosing import Plan, plan
     from bayesjudge.planning.components import typed_components
     from bayesjudge.planning.designs import Design
@@ -57,11 +58,13 @@ _HOMES = {
     "calibrate": "calibration.calibrating",
     "compare": "cross_validating",
     "fit": "fitting",
+    "judge_worth": "own_tables",
     "load": "fitted",
     "panel_analysis": "judge_panels",
     "panel_components": "closed_form.panel_variance",
     "plan": "planning.choosing",
     "plan_next": "planning.sequencing",
+    "position_bias": "own_tables",
     "read_languages": "auditing.reading",
     "read_model": "spec",
     "read_scores": "scores",
@@ -97,11 +100,13 @@ __all__ = [
     "calibrate",
     "compare",
     "fit",
+    "judge_worth",
     "load",
     "panel_analysis",
     "panel_components",
     "plan",
     "plan_next",
+    "position_bias",
     "read_languages",
     "read_model",
     "read_scores",

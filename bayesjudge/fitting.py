@@ -108,7 +108,8 @@ def fit(
     name = choose_engine(engine, spec.is_linear, integrate)
     every = not spec.is_linear
     usual = SAMPLED if every else USUAL
-    accept = ACCEPT_ROUND if every and name == "numpyro" else ACCEPT
+    round_enough = every and name == "numpyro" and spec.discrimination is None
+    accept = ACCEPT_ROUND if round_enough else ACCEPT
     settings = Settings(
         draws=usual[0] if draws is None else draws,
         tune=usual[1] if tune is None else tune,

@@ -28,6 +28,8 @@ from bayesjudge.fitting import fit
 from bayesjudge.report.answers import Answer, Question, answer, result_object
 from bayesjudge.report.files import checked_folder
 from bayesjudge.report.results_folder import (
+    OWN_FILES,
+    OWN_TITLES,
     RESULT_FILES,
     SENSITIVITY_FILE,
     result_files,
@@ -62,7 +64,7 @@ class Job:
     def files(self) -> tuple[str, ...]:
         """Names of the files that an answer is written to."""
         more = (SENSITIVITY_FILE,) if self.question.sensitivity else ()
-        return (*RESULT_FILES, *more)
+        return (*RESULT_FILES, *OWN_FILES, *more)
 
     @property
     def road(self) -> Road:
@@ -175,7 +177,7 @@ def _rank_saved(source: str, job: Job) -> None:
 def _leaving(found: Answer, job: Job, title: str = "") -> Answered:
     return Answered(
         lambda: result_object(found),
-        lambda: [_leaderboard(found, title), *_sensitivity(found)],
+        lambda: [_leaderboard(found, title), *_own(found), *_sensitivity(found)],
         lambda: result_files(found, job.command, title),
         "" if found.converged else found.alarm,
         group_sentences(found.fit),
@@ -222,6 +224,13 @@ def _leaderboard(found: Answer, title: str = "") -> RenderableType:
         pairwise=found.pairwise,
         title=". ".join(part for part in (title, found.alarm) if part),
     )
+
+
+def _own(found: Answer) -> list[RenderableType]:
+    from bayesjudge.report.terminal import frame_table
+
+    ends = f"{found.question.ci_prob:.0%} intervals"
+    return [frame_table(table, f"{OWN_TITLES[name]}, {ends}") for name, table in found.own.items()]
 
 
 def _sensitivity(found: Answer) -> list[RenderableType]:

@@ -176,12 +176,12 @@ def davidson_log_likelihood(eta: Tensor, tie_chance: Tensor | None, seen: Observ
     if seen.trials is None or seen.successes is None or seen.ties is None:
         raise ModelError("a model of battles is given no counts")
     half = 0.5 * eta
-    total = pt.logaddexp(half, -half)
+    total = pt.softplus(eta) - half
     gained = 2.0 * seen.successes + seen.ties - seen.trials
     tied: Tensor = pt.zeros(())
     if tie_chance is not None:
         log_weight = pt.log(2.0 * tie_chance) - pt.log1p(-tie_chance)
-        total = pt.logaddexp(total, log_weight)
+        total = total + pt.softplus(log_weight - total)
         tied = pt.sum(seen.ties) * log_weight
     return tied + pt.sum(gained * half - seen.trials * total)
 

@@ -33,6 +33,12 @@ RESULT_FILES = (
     "report.md",
     "posterior.nc",
 )
+OWN_TITLES = {
+    "judge_worth": "What a judge's score is worth (relative to the panel's mean)",
+    "position_bias": "What the first place is worth between equals (0.5: no bias)",
+}
+"""Tables that only some models have, by key."""
+OWN_FILES = tuple(f"{name}.csv" for name in OWN_TITLES)
 SENSITIVITY_FILE = "sensitivity.csv"
 INDEX_FILES = ("index.csv", "result.json")
 
@@ -72,6 +78,7 @@ def result_files(found: Answer, command: str, title: str = "") -> dict[str, Cont
         pairs["differences.csv"] = csv_text(found.differences)
     if found.sensitivity is not None:
         pairs[SENSITIVITY_FILE] = csv_text(found.sensitivity)
+    pairs |= {f"{name}.csv": csv_text(table) for name, table in found.own.items()}
     return {
         "leaderboard.csv": csv_text(found.leaderboard),
         "rank_probabilities.csv": csv_text(found.rank_probabilities, "backbone"),
@@ -139,6 +146,8 @@ def report_text(found: Answer, command: str, title: str = "") -> str:
         parts.append(markdown.problems_table(found.findings))
     if found.sensitivity is not None:
         parts += ["## P(best) with other priors\n", markdown.frame_table(found.sensitivity)]
+    for name, table in found.own.items():
+        parts += [f"## {escaped(OWN_TITLES[name])}\n", markdown.frame_table(table)]
     parts += ["## Variance components\n", markdown.frame_table(found.components)]
     parts.append("## What was read, left out and assumed\n")
     unused = found.extra.get("unused_columns") or ()

@@ -107,7 +107,7 @@ def read_outcomes(table: RawTable, columns: BattleColumns, points: bool) -> RawT
     by_name = bool(decided) and all(text in models for text in decided)
     numbers = {words[text] for text in won.levels} <= set(_POINTS)
     if numbers and points and not by_name:
-        outcome = {text: _POINTS[words[text]] for text in won.levels}
+        outcome: dict[str, float | None] = {text: _POINTS[words[text]] for text in won.levels}
     elif numbers and not by_name and {"0", "0.0"} & set(words.values()):
         problem = Problem(
             "error",

@@ -29,6 +29,7 @@ from bayesjudge.engines import Settings, exact
 from bayesjudge.engines.posterior import backbone_means
 from bayesjudge.engines.protocol import Draws
 from bayesjudge.resolution import Resolved, resolve
+from bayesjudge.scores.table import Facet, Scores
 from bayesjudge.simulation import simulate_scores
 from bayesjudge.spec import Prior, Thresholds, read_model
 from tests.calibration import pymc_tables, side_by_side
@@ -86,6 +87,8 @@ STUDIES: dict[str, Study] = {
     "ordinal, probit, thresholds by judge": Study("ordinal", changes=_BY_JUDGE, scale=(1, 4)),
     "robust": Study("robust"),
     "uncertainty": Study("uncertainty", shape=_LANGUAGES),
+    "judge_scale": Study("judge_scale", shape={"backbone": 3, "scenario": 6, "judge": 3}),
+    "pairwise": Study("pairwise"),
 }
 
 
@@ -117,6 +120,8 @@ class Outcome:
 def resolved_design(study: Study) -> Resolved:
     """Return the model on its design."""
     spec = replace(read_model(study.model), **study.changes)
+    if spec.is_paired:
+        return resolve(spec, battles(study.shape))
     scores = design(study.shape)
     n = len(scores)
     covariates = tuple(
@@ -127,6 +132,26 @@ def resolved_design(study: Study) -> Resolved:
         return resolve(spec, blank, UNIT, LOCATION)
     lowest = 0.0 if study.scale is None else study.scale[0]
     return resolve(spec, replace(blank, score=np.full(n, lowest)))
+
+
+def battles(shape: Mapping[str, int]) -> Scores:
+    """Return a design of battles: every pair in every cell, either order in turn."""
+    n_backbones = shape["backbone"]
+    pairs = np.array([(a, b) for a in range(n_backbones) for b in range(a)])
+    others = design({name: n for name, n in shape.items() if name != "backbone"})
+    cell, pair = np.indices((len(others), len(pairs))).reshape(2, -1)
+    # Whole cells go round, or the order would be that of the pair or of the judge.
+    side = (cell + cell // 2 + pair) % 2
+    backbone = Facet(
+        "backbone",
+        "panel",
+        tuple(f"backbone {i}" for i in range(n_backbones)),
+        pairs[pair, side].astype(np.int64),
+    )
+    facets = tuple(replace(f, codes=f.codes[cell]) for f in others.facets)
+    # Every outcome occurs, or the table would have no ties to model.
+    score = np.arange(cell.size) % 3 / 2
+    return Scores(score, (backbone, *facets), opponent=pairs[pair, 1 - side].astype(np.int64))
 
 
 def run_study(
