@@ -18,7 +18,7 @@ type Floats = NDArray[np.float64]
 # pi / sd of the real axis, so a step h has an error near exp(-2 pi^2 / (h sd)).
 _END = 7.0
 _WIDEST_STEP, _NARROWEST_STEP = 0.8, 0.1
-_DIGITS = 18.0
+_DIGITS = 22.0
 
 
 def tie_weight(chance: Floats) -> Floats:
