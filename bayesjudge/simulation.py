@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +109,9 @@ def simulate(
     Returns
     -------
     Simulation
-        Covariates of the model are columns of independent standard normal numbers.
+        Of a model of battles one row for each pair, scenario, language and judge, either
+        model first: ``model_a``, ``model_b``, ``winner``. Covariates of the model are
+        columns of independent standard normal numbers.
 
     Raises
     ------
@@ -146,7 +148,7 @@ def simulate(
     if len(labels["backbone"]) < 2:
         raise UsageError("there is one backbone only", "backbones", "Simulate two or more")
     rng = np.random.default_rng(random_seed)
-    codes = _design(labels, one_judge, missing, rng)
+    codes, opponent = _design_of(spec, labels, one_judge, missing, rng)
     kept = {
         name: codes[name]
         for name in labels
@@ -161,11 +163,17 @@ def simulate(
         scale=scale,
         source="the simulated table",
         covariates=covariates,
+        opponent=opponent,
     )
+    if opponent is not None:
+        # Every outcome occurs, or the model would have no ties.
+        blank = replace(_of_one_order(blank, labels["backbone"]), score=np.arange(n) % 3 / 2)
     resolved = resolve(spec, blank, unit, location)
     score, truth = simulate_scores(resolved, rng, sd=sd, means=means)
     truth["labels"] = {name: list(levels) for name, levels in resolved.labels}
     columns = {f.name: _column(f) for f in facets}
+    if blank.opponent is not None:
+        return Simulation(_battle_frame(blank, score), truth)
     order = ("backbone", "scenario", "language", "generation", "judge")
     return Simulation(
         _frame(
@@ -275,6 +283,55 @@ def simulate_scores(
         weight = None if chance is None else tie_weight(np.asarray(chance))
         return draw_outcomes(eta, weight, rng), truth
     return answer_scores(resolved, eta, parameters.get("cutpoints"), rng), truth
+
+
+def _design_of(
+    spec: ModelSpec,
+    labels: Mapping[str, tuple[str, ...]],
+    one_judge: bool,
+    missing: float,
+    rng: np.random.Generator,
+) -> tuple[dict[str, Ints], Ints | None]:
+    """Return the codes of every row, and of battles the second model's."""
+    if not spec.is_paired:
+        return _design(labels, one_judge, missing, rng), None
+    if len(labels["generation"]) > 1:
+        raise ModelError(
+            f"model {spec.name!r} knows no generations", "generations", "Leave them out"
+        )
+    n = len(labels["backbone"])
+    pairs = np.array([(a, b) for a in range(n) for b in range(a + 1, n)])
+    named = tuple(f"{a} {b}" for a, b in pairs)
+    codes = _design({**labels, "backbone": named}, one_judge, missing, rng)
+    side = rng.integers(0, 2, codes["backbone"].size)
+    first, second = pairs[codes["backbone"], side], pairs[codes["backbone"], 1 - side]
+    return {**codes, "backbone": first}, second
+
+
+def _of_one_order(scores: Scores, labels: tuple[str, ...]) -> Scores:
+    """Return battles whose two models are numbered as the reading of tables numbers them."""
+    if scores.opponent is None:
+        return scores
+    backbone = scores.facet("backbone")
+    first = np.array([labels.index(label) for label in backbone.levels])[backbone.codes]
+    position = np.argsort(np.argsort(labels))
+    levels = tuple(sorted(labels))
+    facets = tuple(
+        Facet("backbone", f.role, levels, position[first]) if f is backbone else f
+        for f in scores.facets
+    )
+    return replace(scores, facets=facets, opponent=position[scores.opponent])
+
+
+def _battle_frame(scores: Scores, score: Floats) -> pd.DataFrame:
+    levels = np.array(scores.levels("backbone"), dtype=object)
+    columns: dict[str, Any] = {
+        "model_a": levels[scores.codes("backbone")],
+        "model_b": levels[np.asarray(scores.opponent)],
+    }
+    columns |= {f.name: _column(f) for f in scores.facets if f.name != "backbone"}
+    winner = np.array(["model_b", "tie", "model_a"], dtype=object)
+    return _frame({**columns, "winner": winner[np.round(2 * score).astype(int)]}, set())
 
 
 def _labels(name: str, given: int | Sequence[str]) -> tuple[str, ...]:
