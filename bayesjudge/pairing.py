@@ -39,6 +39,22 @@ def check_kind(spec: ModelSpec, scores: Scores) -> None:
         )
 
 
+def refuse_battles(scores: Scores, asked: str) -> None:
+    """Refuse battles to an analysis of scores.
+
+    Raises
+    ------
+    DataError
+        Where the table holds battles.
+    """
+    if scores.opponent is not None:
+        raise DataError(
+            f"{asked} takes scores of single answers, and the table holds battles",
+            scores.source,
+            "Rank them with --model pairwise",
+        )
+
+
 def position_lost(scores: Scores) -> str:
     """Return why battles do not tell what the first place is worth; empty where they do."""
     backbone, opponent = scores.facet("backbone"), scores.opponent
