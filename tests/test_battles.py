@@ -74,6 +74,12 @@ def test_columns_that_the_user_names_win():
     assert read_scores(ordinary, replicates=True).opponent is None
 
 
+def test_scores_beside_the_winner_are_left_alone():
+    frame = battles(("a", "b", "tie", "a"), score_a=[7, 3, 5, 9], score_b=[5, 4, 5, 2])
+    scores = read_scores(frame)
+    assert scores.score.tolist() == [A, B, T, A]
+
+
 def test_numbers_of_nought_and_one_are_asked_about():
     frame = battles((1, 0, 1, 0))
     with pytest.raises(DataError, match="could be what the first model gained"):

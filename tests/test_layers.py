@@ -27,6 +27,7 @@ LAYERS = {
     "drawing": 2,
     "densities": 2,
     "simulation": 2,
+    "simulated_tables": 2,
     "examples": 2,
     "engines": 3,
     "ranking": 4,

@@ -30,7 +30,7 @@ def counts(wins, ties, losses):
     n = np.array([float(wins + ties + losses)])
     zeros = np.zeros(1, int)
     return Observations(
-        (zeros,), (zeros,), np.zeros((1, 0)), None, zeros, zeros,
+        (zeros,), np.zeros((1, 0)), None, zeros, zeros,
         trials=n, successes=np.array([float(wins)]), ties=np.array([float(ties)]),
     )  # fmt: skip
 

@@ -69,7 +69,9 @@ def rank(
     ] = None,
     latent: Annotated[
         bool,
-        typer.Option("--latent", help="Means on the latent scale of verdicts and categories."),
+        typer.Option(
+            "--latent", help="Means on the latent scale of verdicts, categories, battles."
+        ),
     ] = False,
     sensitivity: o.Sensitivity = False,
     log_likelihood: o.LogLikelihood = False,

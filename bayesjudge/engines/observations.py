@@ -78,11 +78,11 @@ class Observations:
     """
 
     codes: tuple[Ints, ...]
-    against: tuple[Ints | None, ...]
     covariates: Floats
     threshold_codes: Ints | None
     residual_codes: Ints
     rows: Ints
+    against: tuple[Ints | None, ...] = ()
     discrimination_codes: Ints | None = None
     score: Floats | None = None
     trials: Floats | None = None

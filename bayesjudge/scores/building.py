@@ -301,21 +301,16 @@ def read_source(source: Any, format_name: str | None, wishes: Wishes) -> RawTabl
     DataError, UsageError
         As ``read_raw`` and ``wide.lengthen``.
     """
-    table = _with_outcomes(read_raw(source, format_name), wishes)
+    table = read_raw(source, format_name)
+    battle = battle_columns(tuple(table.columns), wishes.columns)
+    if battle is not None and not is_wide(format_name):
+        points = "score" in wishes.columns or battle.winner == "score"
+        return read_outcomes(table, battle, points)
     if format_name is None and not wishes.columns.get("score"):
         return _ask_whether_wide(table)
     if format_name is not None and is_wide(format_name):
         return lengthen(table, format_name, tuple(wishes.columns.values()), wishes.ignore)
     return table
-
-
-def _with_outcomes(table: RawTable, wishes: Wishes) -> RawTable:
-    """Read a table of battles, if it is one, as outcomes."""
-    battle = battle_columns(tuple(table.columns), wishes.columns)
-    if battle is None:
-        return table
-    points = "score" in wishes.columns or battle.winner in ("score", "points")
-    return read_outcomes(table, battle, points)
 
 
 def _ask_whether_wide(table: RawTable) -> RawTable:
