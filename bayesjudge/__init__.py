@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bayesjudge.judge_agreement import human_agreement
     from bayesjudge.judge_panels import PanelAnalysis, panel_analysis
     from bayesjudge.missing_scores import missing_bounds
+    from bayesjudge.own_tables import judge_worth, position_bias
     from bayesjudge.panel_readings import panel_or_new
     from bayesjudge.panel_reliability import effective_judges, krippendorff_alpha
     from bayesjudge.planning.choosing import Plan, plan
@@ -68,6 +69,7 @@ _HOMES = {
     "human_agreement": "judge_agreement",
     "human_anchored": "anchoring.means",
     "krippendorff_alpha": "panel_reliability",
+    "judge_worth": "own_tables",
     "load": "fitted",
     "missing_bounds": "missing_scores",
     "panel_analysis": "judge_panels",
@@ -75,6 +77,7 @@ _HOMES = {
     "panel_components": "closed_form.panel_variance",
     "plan": "planning.choosing",
     "plan_next": "planning.sequencing",
+    "position_bias": "own_tables",
     "read_languages": "auditing.reading",
     "read_model": "spec",
     "read_scores": "scores",
@@ -115,6 +118,7 @@ __all__ = [
     "fit",
     "human_agreement",
     "human_anchored",
+    "judge_worth",
     "krippendorff_alpha",
     "load",
     "missing_bounds",
@@ -123,6 +127,7 @@ __all__ = [
     "panel_or_new",
     "plan",
     "plan_next",
+    "position_bias",
     "read_languages",
     "read_model",
     "read_scores",

@@ -34,6 +34,8 @@ def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Scores) -> Non
         variables["human_score"] = (("observation",), scores.human_score)
     if scores.failed is not None and len(scores.failed):
         variables["failed_code"] = (("failed", "failed_facet"), scores.failed.codes)
+    if scores.opponent is not None:
+        variables["opponent_code"] = (("observation",), scores.opponent)
     for number, (_, values) in enumerate(scores.covariates):
         variables[f"covariate_{number}"] = (("observation",), values)
     text = json.dumps(
@@ -103,6 +105,9 @@ def _scores_from_text(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Scores]
         failed=_failed(
             held.get("failed"), data["failed_code"].to_numpy() if "failed_code" in data else None
         ),
+        opponent=data["opponent_code"].to_numpy().astype(np.int64)
+        if "opponent_code" in data
+        else None,
     )
     return spec, scores
 

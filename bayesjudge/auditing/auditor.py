@@ -33,6 +33,7 @@ from bayesjudge.auditing.favouring import describe_posterior
 from bayesjudge.auditing.labelled import describe_human_agreement
 from bayesjudge.auditing.table import PAIR, AuditTable, audit_table, failed_rows, tells_pairs
 from bayesjudge.errors import DataError, UsageError
+from bayesjudge.pairing import refuse_battles
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores, Tag
 
@@ -110,6 +111,7 @@ def audit(
             f"audit takes Scores, not {type(scores).__name__}",
             remedy="Read the table first: bayesjudge.read_languages(table)",
         )
+    refuse_battles(scores, "audit")
     tags = (failures,) if isinstance(failures, str) else tuple(failures)
     settings = Settings(
         quantile, held_out, permutations, margin, target, tags, answers, posterior, draws,

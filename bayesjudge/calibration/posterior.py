@@ -55,7 +55,7 @@ def check_model(model: str | Path | ModelSpec, priors: Iterable[str] = ()) -> Mo
     for text in (priors,) if isinstance(priors, str) else priors:
         spec = override_prior(spec, text)
     where = f"model {spec.name}"
-    if spec.family != "gaussian" or spec.covariates:
+    if not spec.is_linear:
         raise ModelError(
             "calibration fits means of a task's cells: it takes gaussian models without covariates",
             where,

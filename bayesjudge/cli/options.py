@@ -179,7 +179,7 @@ ScenarioPool = Annotated[
 ]
 Latent = Annotated[
     bool,
-    typer.Option("--latent", help="Means on the latent scale of verdicts and categories."),
+    typer.Option("--latent", help="Means on the latent scale of verdicts, categories, battles."),
 ]
 RankSource = Annotated[
     list[str],

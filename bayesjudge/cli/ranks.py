@@ -33,6 +33,8 @@ from bayesjudge.report.page.names import FEED, FIGURE_FILES, PAGE, TABLE_FILES
 from bayesjudge.report.results_folder import (
     BESIDE_FILES,
     INDEX_FILES,
+    OWN_FILES,
+    OWN_TITLES,
     RESULT_FILES,
     SENSITIVITY_FILE,
     files_of,
@@ -115,7 +117,8 @@ class Job:
     def files(self) -> tuple[str, ...]:
         """Names of the files that an answer is written to."""
         more = (SENSITIVITY_FILE,) if self.question.sensitivity else ()
-        return (*RESULT_FILES, *BESIDE_FILES, *more, *self.shown.files)
+        own = (*RESULT_FILES, *BESIDE_FILES, *OWN_FILES)
+        return (*own, *more, *self.shown.files)
 
     @property
     def road(self) -> Road:
@@ -230,7 +233,7 @@ def _job(
     spec = read_model(sampling.model or "crossed")
     for text in sampling.prior or ():
         spec = override_prior(spec, text)
-    engine = choose_engine(sampling.engine or "auto", spec.family, covariates=bool(spec.covariates))
+    engine = choose_engine(sampling.engine or "auto", spec.is_linear)
     settings = sampling.settings()
     needed = question.finite or question.pool is not None or shown.live
     if engine != "exact" and needed:
@@ -260,7 +263,12 @@ def _rank_saved(source: str, job: Job) -> None:
 def _leaving(found: Answer, job: Job, title: str = "") -> Answered:
     return Answered(
         lambda: result_object(found),
-        lambda: [_leaderboard(found, title), *_beside(found), *_sensitivity(found)],
+        lambda: [
+            _leaderboard(found, title),
+            *_own(found),
+            *_beside(found),
+            *_sensitivity(found),
+        ],
         lambda: _files(found, job, title),
         "" if found.converged else found.alarm,
         group_sentences(found.fit),
@@ -337,6 +345,13 @@ def _beside(found: Answer) -> list[RenderableType]:
         frame_table(table, heading + (ends if "ci_lower" in table else ""))
         for heading, table in shown_tables(found.beside)
     ]
+
+
+def _own(found: Answer) -> list[RenderableType]:
+    from bayesjudge.report.terminal import frame_table
+
+    ends = f"{found.question.ci_prob:.0%} intervals"
+    return [frame_table(table, f"{OWN_TITLES[name]}, {ends}") for name, table in found.own.items()]
 
 
 def _sensitivity(found: Answer) -> list[RenderableType]:

@@ -66,7 +66,7 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
     Raises
     ------
     ModelError
-        For a family other than gaussian, or covariates.
+        For a family other than gaussian, covariates or discrimination.
     """
     if resolved.spec.family != "gaussian":
         raise ModelError(
@@ -77,6 +77,12 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
     if resolved.covariates:
         raise ModelError(
             "the exact engine takes no covariates",
+            f"model {resolved.spec.name}",
+            "Use --engine numpyro, or leave the engine to be chosen",
+        )
+    if resolved.discrimination is not None:
+        raise ModelError(
+            "the exact engine takes no discrimination, by which effects are multiplied",
             f"model {resolved.spec.name}",
             "Use --engine numpyro, or leave the engine to be chosen",
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bayesjudge import ranking
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import CI_KIND, CI_PROB, Fit
+from bayesjudge.own_tables import own_tables
 from bayesjudge.report.beside import Beside, beside, beside_object
 from bayesjudge.scores.problems import Problem
 from bayesjudge.sensitivity import sensitivity_findings
@@ -93,6 +94,8 @@ class Answer:
         Which question was answered, by ``judges``, ``languages``, ``scenarios``.
     extra : dict
         More for ``meta``.
+    own : dict of str to DataFrame
+        What only some models say: ``judge_worth``, ``position_bias``.
     """
 
     fit: Fit
@@ -109,6 +112,7 @@ class Answer:
     beside: Beside
     about: dict[str, str]
     extra: dict[str, Any]
+    own: dict[str, pd.DataFrame]
 
     @property
     def converged(self) -> bool:
@@ -160,6 +164,7 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
         beside=others,
         about=what_is_answered(fit, pool, latent),
         extra=dict(extra or {}),
+        own=own_tables(fit, prob),
     )
 
 
@@ -230,7 +235,13 @@ def what_is_answered(fit: Fit, pool: int | None, latent: bool = False) -> dict[s
 def _what_a_mean_is(fit: Fit, latent: bool) -> dict[str, str]:
     about = {}
     if latent:
-        about["mean"] = f"on the latent scale, in {fit.spec.link}s"
+        strengths = ", strengths that sum to zero" if fit.spec.is_paired else ""
+        about["mean"] = f"on the latent scale, in {fit.spec.link}s{strengths}"
+    elif fit.spec.is_paired:
+        about["mean"] = (
+            "the chance to win against the other models, a tie counting half, shown first as "
+            "often as second"
+        )
     elif fit.spec.family == "bernoulli":
         about["mean"] = "the probability of a 1"
     elif fit.spec.family == "cumulative":
@@ -266,6 +277,7 @@ def result_object(found: Answer) -> dict[str, Any]:
             for name, row in zip(found.pairwise.index, found.pairwise.to_numpy(), strict=True)
         },
         "diagnostics": {key: state[key] for key in (*first, *(k for k in state if k not in first))},
+        **found.own,
         **beside_object(found.beside),
         "meta": _meta(found),
     }

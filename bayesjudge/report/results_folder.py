@@ -48,6 +48,12 @@ BESIDE_FILES = (
     "missing_bounds.csv",
 )
 """Written where there are human labels, or failed scores."""
+OWN_TITLES = {
+    "judge_worth": "What a judge's score is worth (relative to the panel's mean)",
+    "position_bias": "What the first place is worth between equals (0.5: no bias)",
+}
+"""Tables that only some models have, by key."""
+OWN_FILES = tuple(f"{name}.csv" for name in OWN_TITLES)
 SENSITIVITY_FILE = "sensitivity.csv"
 INDEX_FILES = ("index.csv", "result.json")
 
@@ -111,6 +117,7 @@ def files_of(found: Answer, contents: Contents) -> dict[str, Content]:
         pairs["failure_rates.csv"] = csv_text(others.missing.rates)
         pairs["missing_bounds.csv"] = csv_text(others.missing.bounds)
     pairs |= {name: csv_text(table) for name, table in beside.page_tables(contents).items()}
+    pairs |= {f"{name}.csv": csv_text(table) for name, table in found.own.items()}
     return {
         "leaderboard.csv": csv_text(found.leaderboard),
         "rank_probabilities.csv": csv_text(found.rank_probabilities, "backbone"),
@@ -182,6 +189,8 @@ def report_text(found: Answer, contents: Contents) -> str:
         parts.append(markdown.problems_table(found.findings))
     if found.sensitivity is not None:
         parts += ["## P(best) with other priors\n", markdown.frame_table(found.sensitivity)]
+    for name, table in found.own.items():
+        parts += [f"## {escaped(OWN_TITLES[name])}\n", markdown.frame_table(table)]
     parts += ["## Variance components\n", markdown.frame_table(found.components)]
     for name, table in beside_tables(found.beside):
         parts += [f"## {escaped(name)}\n", markdown.frame_table(table)]

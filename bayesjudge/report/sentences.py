@@ -62,7 +62,8 @@ def assumption_sentences(found: Answer) -> list[str]:
     fit, made = found.fit, found.fit.metadata
     scores, settings = fit.scores, made["settings"]
     excluded = f", {scores.n_excluded:,} rows excluded" if scores.n_excluded else ""
-    said = [f"{len(scores):,} scores of {len(fit.labels)} backbones{excluded}"]
+    kind = "battles" if fit.spec.is_paired else "scores"
+    said = [f"{len(scores):,} {kind} of {len(fit.labels)} backbones{excluded}"]
     if scores.lower_is_better:
         said.append("lower scores are better")
     said.append(f"model {fit.spec.title}; terms {', '.join(t.name for t in fit.resolved.terms)}")

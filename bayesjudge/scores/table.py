@@ -149,6 +149,10 @@ class Scores:
         Text beside the scores.
     failed : Failed or None
         Rows left out for want of a score; None where that was not looked at.
+    opponent : (N,) int array or None
+        Of battles: the second backbone, an index into the levels of ``backbone``,
+        which holds the first. Scores are then 1 where the first won, 0 where the
+        second did and 0.5 for a tie.
     """
 
     score: NDArray[np.float64]
@@ -165,6 +169,7 @@ class Scores:
     numbers: tuple[tuple[str, NDArray[np.float64]], ...] = ()
     tags: tuple[Tag, ...] = ()
     failed: Failed | None = None
+    opponent: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         for name, values in self.covariates:
@@ -204,6 +209,7 @@ class Scores:
             )
             and self.tags == other.tags
             and self.failed == other.failed
+            and _equal_or_both_none(self.opponent, other.opponent)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -276,7 +282,10 @@ class Scores:
         return self.facet(name).codes
 
 
-def _equal_or_both_none(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> bool:
+def _equal_or_both_none(
+    a: NDArray[np.float64] | NDArray[np.int64] | None,
+    b: NDArray[np.float64] | NDArray[np.int64] | None,
+) -> bool:
     if a is None or b is None:
         return a is b
     return np.array_equal(a, b, equal_nan=True)
