@@ -342,6 +342,8 @@ def weighted_ess(log_weight: Floats, values: Floats, n_kept: int | None = None) 
     of a tail that is hardly reached show in the second long before the first.
     """
     weight = np.exp(log_weight)
+    # Draws far out, of no weight at all, may be too large to be squared twice.
+    weight, values = weight[weight > 0], values[weight > 0]
     squares = (values - weight @ values) ** 2
     of_weights = weight**2
     if n_kept is not None:
