@@ -168,6 +168,15 @@ def test_the_effective_size_counts_what_resampling_adds():
         assert weighted_ess(log_weight, y, n) < weighted_ess(log_weight, y, 10**9)
 
 
+def test_the_effective_size_bears_draws_of_no_weight_that_cannot_be_squared():
+    rng = np.random.default_rng(4)
+    y = rng.standard_normal((100, 1))
+    log_weight = np.full(101, -np.log(100))
+    log_weight[-1] = -np.inf
+    found = weighted_ess(log_weight, np.vstack([y, [[1e300]]]), 50)
+    assert found == weighted_ess(log_weight[:-1], y, 50)
+
+
 def test_the_effective_size_is_that_of_spreads_too():
     """A proposal that is short of a tail: means over repetitions spread less than spreads do."""
     rng = np.random.default_rng(3)

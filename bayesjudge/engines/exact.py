@@ -162,7 +162,8 @@ def _about(rng: np.random.Generator, start: Start) -> Floats:
 class _Weighted:
     """Draws y (n, D) of a proposal, the target there, their weights, and how well they fit.
 
-    ``ess`` is the smallest, over reported scales, of their means and of their spreads.
+    ``ess`` is the effective size of the draws that will be kept, ``least_known`` that of
+    all weighted draws for the scale whose mean or spread they know least.
     """
 
     proposal: Proposal
@@ -171,10 +172,11 @@ class _Weighted:
     log_weight: Floats
     pareto_k: float
     ess: float
+    least_known: float
 
     @property
     def efficiency(self) -> float:
-        return self.ess / len(self.y)
+        return self.least_known / len(self.y)
 
     @property
     def fits(self) -> bool:
@@ -182,7 +184,7 @@ class _Weighted:
         return (
             self.pareto_k <= PARETO_K_LIMIT
             and size >= ESS_LIMIT
-            and self.ess >= _LEAST_SHARE * size
+            and self.least_known >= _LEAST_SHARE * size
         )
 
 
@@ -216,15 +218,16 @@ def _final_draws(
         y, log_density = np.vstack([y, more]), np.concatenate([log_density, value])
         log_ratio = np.concatenate([log_ratio, value - proposal.log_density(more)])
         log_weight, pareto_k = pareto_smooth(log_ratio)
-        ess = weighted_ess(log_weight, _reported(target, y), n)
+        reported = _reported(target, y)
+        ess, least_known = (weighted_ess(log_weight, reported, kept) for kept in (n, None))
         # More draws of a proposal that does not fit would not mend it.
         wanted = _WANTED_ESS / 2 if target.likelihood.costly else _WANTED_ESS
         distinct = float(np.minimum(1.0, n * np.exp(log_weight)).sum())
         enough = ess >= min(wanted, 0.6 * n) and distinct >= min(_WANTED_DISTINCT, 0.5 * n)
         enough = enough or len(y) >= _MOST_DRAWS
-        wasted = ess < _LEAST_EFFICIENCY * len(y) and not last
+        wasted = least_known < _LEAST_EFFICIENCY * len(y) and not last
         if enough or wasted or pareto_k > PARETO_K_LIMIT:
-            return _Weighted(proposal, y, log_density, log_weight, pareto_k, ess)
+            return _Weighted(proposal, y, log_density, log_weight, pareto_k, ess, least_known)
 
 
 def _reported(target: Target, y: Floats) -> Floats:

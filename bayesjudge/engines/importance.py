@@ -329,8 +329,10 @@ def kish_ess(log_weight: Floats) -> float:
     return float(np.exp(-logsumexp(2 * log_weight)))
 
 
-def weighted_ess(log_weight: Floats, values: Floats, n_kept: int) -> float:
+def weighted_ess(log_weight: Floats, values: Floats, n_kept: int | None = None) -> float:
     """Return the smallest effective size, over columns (n, D), of draws kept by their weights.
+
+    Without ``n_kept`` it is that of the weighted draws themselves.
 
     A weighted mean has variance sum w^2 (v - mean)^2. Keeping ``n_kept`` rows by
     systematic resampling rounds each row's count n_kept w up or down, by chance
@@ -340,9 +342,13 @@ def weighted_ess(log_weight: Floats, values: Floats, n_kept: int) -> float:
     of a tail that is hardly reached show in the second long before the first.
     """
     weight = np.exp(log_weight)
+    # Draws far out, of no weight at all, may be too large to be squared twice.
+    weight, values = weight[weight > 0], values[weight > 0]
     squares = (values - weight @ values) ** 2
-    fraction = np.modf(n_kept * weight)[0]
-    of_weights = weight**2 + fraction * (1 - fraction) / n_kept**2
+    of_weights = weight**2
+    if n_kept is not None:
+        fraction = np.modf(n_kept * weight)[0]
+        of_weights = of_weights + fraction * (1 - fraction) / n_kept**2
     smallest = kish_ess(log_weight)
     for spread in (squares, (squares - weight @ squares) ** 2):
         of_one, of_mean = weight @ spread, of_weights @ spread

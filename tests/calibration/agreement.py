@@ -11,6 +11,7 @@ Full size: ``uv run python -m tests.calibration.agreement``
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -173,15 +174,39 @@ def of_chains(fit: bj.Fit) -> dict[str, dict[str, float]]:
 _MOMENTS = ("mean", "sd")
 
 
-def compare(name: str, effort: Effort) -> dict[str, Any]:
-    """Fit one case by both engines."""
-    case, started = CASES[name], time.perf_counter()
-    scores = table_of(case)
-    common: dict[str, Any] = {"unit": UNIT, "location": LOCATION}
+_COMMON: dict[str, Any] = {"unit": UNIT, "location": LOCATION}
+
+
+def compare(name: str, effort: Effort, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Fit one case by both engines.
+
+    Parameters
+    ----------
+    known : mapping, optional
+        The table's entry in an earlier report, of which NumPyro's side is taken.
+    """
+    started = time.perf_counter()
+    scores = table_of(CASES[name])
     fits = [
-        bj.fit(scores, engine="exact", random_seed=seed, **common) for seed in range(effort.seeds)
+        bj.fit(scores, engine="exact", random_seed=seed, **_COMMON) for seed in range(effort.seeds)
     ]
     exact_seconds = time.perf_counter() - started
+    theirs = known or by_numpyro(CASES[name], scores, effort)
+    methods = [str(f.metadata["method"]) for f in fits]
+    return {
+        "scores": len(scores),
+        "exact_methods": {m: methods.count(m) for m in sorted(set(methods))},
+        "exact_ess": [round(f.convergence.ess_bulk_min) for f in fits],
+        "exact_seconds": round(exact_seconds, 1),
+        **{k: v for k, v in theirs.items() if k.startswith("numpyro_")},
+        "seconds": round(time.perf_counter() - started, 1),
+        **_ranks(fits, theirs),
+        "quantities": _quantities(of_seeds(fits), theirs["quantities"]),
+    }
+
+
+def by_numpyro(case: Case, scores: Scores, effort: Effort) -> dict[str, Any]:
+    """Return what NumPyro says of a case, named as in the report."""
     chains = bj.fit(
         scores,
         engine="numpyro",
@@ -191,11 +216,25 @@ def compare(name: str, effort: Effort) -> dict[str, Any]:
         tune=effort.tune,
         target_accept=0.9,
         random_seed=1,
-        **common,
+        **_COMMON,
     )
-    ours, theirs = of_seeds(fits), of_chains(chains)
+    return {
+        "numpyro_method": chains.metadata["method"],
+        "numpyro_ess": round(chains.convergence.ess_bulk_min),
+        "numpyro_r_hat": chains.convergence.r_hat_max,
+        "numpyro_divergences": chains.convergence.divergences,
+        "numpyro_ranks": chains.rank_probabilities().to_numpy().tolist(),
+        "quantities": [{"quantity": q, "numpyro": v} for q, v in of_chains(chains).items()],
+    }
+
+
+def _quantities(
+    ours: Mapping[str, dict[str, float]], rows: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return both engines' moments of each quantity, and how far apart they are."""
+    theirs = {row["quantity"]: row["numpyro"] for row in rows}
     assert set(ours) == set(theirs)
-    rows = [
+    return [
         {
             "quantity": q,
             "exact": {k: ours[q][k] for k in _MOMENTS},
@@ -209,28 +248,13 @@ def compare(name: str, effort: Effort) -> dict[str, Any]:
         }
         for q in ours
     ]
-    methods = [str(f.metadata["method"]) for f in fits]
-    return {
-        "scores": len(scores),
-        "exact_methods": {m: methods.count(m) for m in sorted(set(methods))},
-        "exact_ess": [round(f.convergence.ess_bulk_min) for f in fits],
-        "exact_seconds": round(exact_seconds, 1),
-        "numpyro_method": chains.metadata["method"],
-        "numpyro_ess": round(chains.convergence.ess_bulk_min),
-        "numpyro_r_hat": chains.convergence.r_hat_max,
-        "numpyro_divergences": chains.convergence.divergences,
-        "numpyro_ranks": chains.rank_probabilities().to_numpy().tolist(),
-        "seconds": round(time.perf_counter() - started, 1),
-        **_ranks(fits, chains),
-        "quantities": rows,
-    }
 
 
-def _ranks(fits: Sequence[bj.Fit], chains: bj.Fit) -> dict[str, float]:
+def _ranks(fits: Sequence[bj.Fit], numpyro: Mapping[str, Any]) -> dict[str, float]:
     """Return the largest difference of rank probabilities, and how far it is beyond the limit."""
     ours = np.mean([f.rank_probabilities().to_numpy() for f in fits], axis=0)
-    theirs = chains.rank_probabilities().to_numpy()
-    size = 1 / sum(f.convergence.ess_bulk_min for f in fits) + 1 / chains.convergence.ess_bulk_min
+    theirs = np.array(numpyro["numpyro_ranks"])
+    size = 1 / sum(f.convergence.ess_bulk_min for f in fits) + 1 / numpyro["numpyro_ess"]
     error = np.sqrt(np.maximum(ours * (1 - ours), 1e-4) * size)
     beyond = (np.abs(ours - theirs) - RANK_LIMIT) / error
     at = np.unravel_index(np.argmax(np.abs(ours - theirs)), ours.shape)
@@ -328,6 +352,12 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=Effort.draws)
     parser.add_argument("--tune", type=int, default=Effort.tune)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument(
+        "--numpyro",
+        type=Path,
+        metavar="REPORT.json",
+        help="take NumPyro's side from an earlier report, where it has the table",
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--name", default="agreement")
     arguments = parser.parse_args()
@@ -338,9 +368,13 @@ def main() -> None:
         "effort": vars(effort),
         "tables": {},
     }
+    known = json.loads(arguments.numpyro.read_text())["tables"] if arguments.numpyro else {}
     done: dict[str, Any] = {}
     with ProcessPoolExecutor(arguments.workers, mp_context=get_context("spawn")) as pool:
-        jobs = {pool.submit(partial(compare, name, effort)): name for name in arguments.tables}
+        jobs = {
+            pool.submit(partial(compare, name, effort, known.get(name))): name
+            for name in arguments.tables
+        }
         for job in as_completed(jobs):
             done[jobs[job]] = job.result()
             result["tables"] = {name: done[name] for name in CASES if name in done}
