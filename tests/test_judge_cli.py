@@ -376,8 +376,9 @@ def test_semj_writes_verdicts_rounds_and_a_record_a_call(tmp_path):
     assert {row["agreement"] for row in mild} == {"1.0"}
     stages = rows(tmp_path / "run" / "stages.csv")
     assert {row["stage"] for row in stages} == {"before", "after"}
-    again = run("judge", *words, "--resume", "--json")
-    assert json.loads(again.stdout)["calls"]["known_before"] == 4
+    alone = (items, *TWO[:2], *words[5:])
+    again = run("judge", *alone, "--resume", "--json")
+    assert json.loads(again.stdout)["calls"]["known_before"] == 4, again.stderr
     dry = json.loads(run("judge", items, TWO[0], TWO[1], *SEMJ, "--dry-run", "--json").stdout)
     # Four answers: two translations, and three verdicts in each of four rounds.
     assert dry["total"]["calls"] == 4 * (2 + 3 * 4)
