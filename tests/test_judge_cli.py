@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import os
 import signal
@@ -421,15 +420,19 @@ def test_what_is_wrong_is_said_before_anything_is_asked(
     assert "Traceback" not in result.stderr
 
 
-def test_without_the_extra_one_line_says_how_to_get_it(tmp_path, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *_: None if name == "inspect_ai" else find(name)
+def test_without_the_extra_one_line_says_how_to_get_it(tmp_path):
+    code = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(('inspect_ai', 'anyio', 'openai')))\n"
+        "from bayesjudge.cli import main; main()"
     )
-    result = run("judge", write_items(tmp_path), *TWO, "--dry-run")
-    assert result.exit_code == 1
-    assert "pip install 'bayesjudge[judges]'" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    words = ["judge", str(write_items(tmp_path)), *TWO, "--dry-run"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "pip install 'bayesjudge[judges]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_help_is_for_newcomers():

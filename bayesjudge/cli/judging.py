@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -93,7 +92,6 @@ class Prepared:
 
 def run_judge(given: JudgeOptions, output: OutputOptions) -> None:
     """Estimate, or ask; then write the table and say what became of it."""
-    _check_installed()
     prepared = _prepared(given, output.quiet)
     if given.dry_run:
         _show_estimate(prepared, output)
@@ -103,14 +101,6 @@ def run_judge(given: JudgeOptions, output: OutputOptions) -> None:
             "replies need a folder", "--out", "Name one with --out DIR, or ask --dry-run"
         )
     _run(prepared, output.out, output)
-
-
-def _check_installed() -> None:
-    if importlib.util.find_spec("inspect_ai") is None:
-        raise DataError(
-            "judges are run by Inspect AI, which is not installed",
-            remedy="Install the extra: pip install 'bayesjudge[judges]'",
-        )
 
 
 def _prepared(given: JudgeOptions, quiet: bool) -> Prepared:
