@@ -243,7 +243,8 @@ def judge(
     """
     with answering():
         _check_installed()
-        from bayesjudge.cli.judging import JudgeOptions, run_judge
+        from bayesjudge.cli.judge_preparing import JudgeOptions
+        from bayesjudge.cli.judging import run_judge
 
         run_judge(
             JudgeOptions(
