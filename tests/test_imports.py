@@ -8,7 +8,18 @@ import sys
 
 import pytest
 
-HEAVY = ("jax", "numpyro", "pymc", "arviz", "xarray", "matplotlib", "pandas", "scipy")
+HEAVY = (
+    "jax",
+    "numpyro",
+    "pymc",
+    "arviz",
+    "xarray",
+    "matplotlib",
+    "pandas",
+    "scipy",
+    "inspect_ai",
+    "openai",
+)
 
 REPORT = "import json; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
 
@@ -39,8 +50,9 @@ except SystemExit as end:
         "import bayesjudge; bayesjudge.__version__",
         HELP.format(words=""),
         HELP.format(words="'rank',"),
+        HELP.format(words="'judge',"),
     ],
-    ids=["import", "help", "help of rank"],
+    ids=["import", "help", "help of rank", "help of judge"],
 )
 def test_nothing_heavy_is_loaded(code):
     loaded = [name for name in modules_after(code) if name.startswith(HEAVY)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
 import os
 import signal
@@ -376,8 +375,9 @@ def test_semj_writes_verdicts_rounds_and_a_record_a_call(tmp_path):
     assert {row["agreement"] for row in mild} == {"1.0"}
     stages = rows(tmp_path / "run" / "stages.csv")
     assert {row["stage"] for row in stages} == {"before", "after"}
-    again = run("judge", *words, "--resume", "--json")
-    assert json.loads(again.stdout)["calls"]["known_before"] == 4
+    alone = (items, *TWO[:2], *words[5:])
+    again = run("judge", *alone, "--resume", "--json")
+    assert json.loads(again.stdout)["calls"]["known_before"] == 4, again.stderr
     dry = json.loads(run("judge", items, TWO[0], TWO[1], *SEMJ, "--dry-run", "--json").stdout)
     # Four answers: two translations, and three verdicts in each of four rounds.
     assert dry["total"]["calls"] == 4 * (2 + 3 * 4)
@@ -420,15 +420,19 @@ def test_what_is_wrong_is_said_before_anything_is_asked(
     assert "Traceback" not in result.stderr
 
 
-def test_without_the_extra_one_line_says_how_to_get_it(tmp_path, monkeypatch):
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *_: None if name == "inspect_ai" else find(name)
+def test_without_the_extra_one_line_says_how_to_get_it(tmp_path):
+    code = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(('inspect_ai', 'anyio', 'openai')))\n"
+        "from bayesjudge.cli import main; main()"
     )
-    result = run("judge", write_items(tmp_path), *TWO, "--dry-run")
-    assert result.exit_code == 1
-    assert "pip install 'bayesjudge[judges]'" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    words = ["judge", str(write_items(tmp_path)), *TWO, "--dry-run"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "pip install 'bayesjudge[judges]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_the_help_is_for_newcomers():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Annotated
 
 import typer
 
 from bayesjudge.cli import options as o
 from bayesjudge.cli.messages import answering
+from bayesjudge.errors import DataError
 
 _WHO = "Who judges, and how"
 _SEMJ = "Several languages (semj)"
@@ -240,7 +242,9 @@ def judge(
     An answer that cannot be read leaves its score empty and says why; it never is a zero.
     """
     with answering():
-        from bayesjudge.cli.judging import JudgeOptions, run_judge
+        _check_installed()
+        from bayesjudge.cli.judge_preparing import JudgeOptions
+        from bayesjudge.cli.judging import run_judge
 
         run_judge(
             JudgeOptions(
@@ -250,3 +254,11 @@ def judge(
             ),
             o.OutputOptions(json, out, quiet),
         )  # fmt: skip
+
+
+def _check_installed() -> None:
+    if importlib.util.find_spec("inspect_ai") is None:
+        raise DataError(
+            "judges are run by Inspect AI, which is not installed",
+            remedy="Install the extra: pip install 'bayesjudge[judges]'",
+        )

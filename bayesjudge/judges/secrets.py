@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -54,6 +55,7 @@ def hide_in_error(error: BaseException, keys: Iterable[str]) -> None:
         seen.add(id(at))
         at.args = tuple(hide_within(part, known) for part in at.args)
         for name in ("message", "body"):
-            if hasattr(at, name):
+            # Some providers make them of their parts: those were cleaned.
+            with contextlib.suppress(AttributeError):
                 setattr(at, name, hide_within(getattr(at, name), known))
         at = at.__cause__ or at.__context__
