@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bayesjudge.anchoring.means import Anchored, human_anchored
     from bayesjudge.assignment import Assignment, assign
     from bayesjudge.auditing.answer import Audit
     from bayesjudge.auditing.auditor import audit
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
     from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
     from bayesjudge.fitted import Fit, load
     from bayesjudge.fitting import fit
+    from bayesjudge.judge_agreement import human_agreement
     from bayesjudge.judge_panels import PanelAnalysis, panel_analysis
+    from bayesjudge.missing_scores import missing_bounds
+    from bayesjudge.own_tables import judge_worth, position_bias
+    from bayesjudge.panel_readings import panel_or_new
+    from bayesjudge.panel_reliability import effective_judges, krippendorff_alpha
     from bayesjudge.planning.choosing import Plan, plan
     from bayesjudge.planning.components import typed_components
     from bayesjudge.planning.designs import Design
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
 
 _HOMES = {
+    "Anchored": "anchoring.means",
     "Anova": "decomposing",
     "Assignment": "assignment",
     "Audit": "auditing.answer",
@@ -57,12 +64,20 @@ _HOMES = {
     "audit": "auditing.auditor",
     "calibrate": "calibration.calibrating",
     "compare": "cross_validating",
+    "effective_judges": "panel_reliability",
     "fit": "fitting",
+    "human_agreement": "judge_agreement",
+    "human_anchored": "anchoring.means",
+    "krippendorff_alpha": "panel_reliability",
+    "judge_worth": "own_tables",
     "load": "fitted",
+    "missing_bounds": "missing_scores",
     "panel_analysis": "judge_panels",
+    "panel_or_new": "panel_readings",
     "panel_components": "closed_form.panel_variance",
     "plan": "planning.choosing",
     "plan_next": "planning.sequencing",
+    "position_bias": "own_tables",
     "read_languages": "auditing.reading",
     "read_model": "spec",
     "read_scores": "scores",
@@ -77,6 +92,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Anchored",
     "Anova",
     "Assignment",
     "Audit",
@@ -98,12 +114,20 @@ __all__ = [
     "audit",
     "calibrate",
     "compare",
+    "effective_judges",
     "fit",
+    "human_agreement",
+    "human_anchored",
+    "judge_worth",
+    "krippendorff_alpha",
     "load",
+    "missing_bounds",
     "panel_analysis",
     "panel_components",
+    "panel_or_new",
     "plan",
     "plan_next",
+    "position_bias",
     "read_languages",
     "read_model",
     "read_scores",

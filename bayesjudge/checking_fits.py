@@ -13,6 +13,7 @@ from bayesjudge.residual_checks import (
     SPREAD_LEVEL,
     Check,
     beyond_ends,
+    check_discrimination,
     check_ends,
     check_spread,
     check_tails,
@@ -21,6 +22,7 @@ from bayesjudge.residual_checks import (
     even_spread,
 )
 from bayesjudge.resolution import Resolved
+from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.table import Scores
 from bayesjudge.stored import parameters_of, thinned
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 type Floats = NDArray[np.float64]
+
+_JUDGE = "judge"
+_JUDGE_SCALE = "Use --model judge_scale, in which judges differ in discrimination and noise"
 
 # Posterior draws whose residuals are looked at, fewer of tables beyond a million scores.
 _DRAWS = 8
@@ -69,7 +74,9 @@ def check_fit(
     if found is None or resolved.spec.family != "gaussian":
         return (values, ends)
     eta, sigma = found
-    return (values, ends, *_residual_checks(resolved, scores, eta, (scores.score - eta) / sigma))
+    checks = _residual_checks(resolved, scores, eta, (scores.score - eta) / sigma)
+    judges = () if resolved.discrimination is not None else check_judges(scores)
+    return (values, ends, *checks, *judges)
 
 
 def _residual_checks(
@@ -97,7 +104,40 @@ def _residual_checks(
     return [*checks, check_trend(residuals, eta, remedy), check_tails(residuals)]
 
 
+def check_judges(scores: Scores) -> tuple[Check, ...]:
+    """Ask whether a panel's judges respond alike to what answers are worth.
+
+    Answers that all judges scored are looked at, generations averaged.
+
+    Returns
+    -------
+    tuple of Check
+        One, or none where there is no panel of judges or no such answer.
+    """
+    judge = next((f for f in scores.facets if f.name == _JUDGE and f.n_levels > 1), None)
+    asked = judge is not None and judge.role == "panel" and scores.has("scenario")
+    if judge is None or not asked:
+        return ()
+    scenario = scores.facet("scenario")
+    others = [f for f in scores.facets if f.name not in (_JUDGE, "scenario", "generation")]
+    cell, n_cells = cell_keys([f.codes for f in others], [f.n_levels for f in others])
+    answer, n_answers = cell_keys([cell, scenario.codes], [n_cells, scenario.n_levels])
+    at = answer * judge.n_levels + judge.codes
+    size = n_answers * judge.n_levels
+    count = np.bincount(at, minlength=size).reshape(n_answers, -1)
+    total = np.bincount(at, scores.score, size).reshape(n_answers, -1)
+    whole = (count > 0).all(axis=1)
+    first = np.unique(answer, return_index=True)[1][whole]
+    if not first.size:
+        return ()
+    rows = total[whole] / count[whole]
+    kept = np.unique(scenario.codes[first], return_inverse=True)[1].ravel()
+    return (check_discrimination(rows, cell[first], kept, judge.levels, _JUDGE, _JUDGE_SCALE),)
+
+
 def _spread_remedy(facet: str) -> str:
+    if facet == _JUDGE:
+        return _JUDGE_SCALE
     if facet == "backbone":
         return "Use --model crossed, in which backbones have residual scales of their own"
     return (

@@ -251,7 +251,12 @@ def _of_backbone(scores: Scores, code: int) -> Scores:
         levels = tuple(facet.levels[i] for i in present)
         facets.append(Facet(facet.name, facet.role, levels, codes.astype(np.int64)))
     return replace(
-        scores, score=scores.score[rows], facets=tuple(facets), human_score=None, problems=()
+        scores,
+        score=scores.score[rows],
+        facets=tuple(facets),
+        human_score=None,
+        problems=(),
+        failed=None,
     )
 
 

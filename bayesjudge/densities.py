@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, log_expit, log_ndtr
 
+from bayesjudge.outcomes import draw_outcomes, log_outcomes, tie_weight
 from bayesjudge.resolution import Resolved
 
 type Floats = NDArray[np.float64]
@@ -41,6 +42,10 @@ class Parameters:
     degrees : (n,) float array or None
         Of Student's t.
     cutpoints : (n, levels or 1, T) float array or None
+    discrimination : (n, levels) float array or None
+        Factors of what an answer is worth, one a level of the facet that they are by.
+    tie_chance : (n,) float array or None
+        Of equals; None where there are no ties.
     """
 
     intercept: Floats
@@ -49,6 +54,8 @@ class Parameters:
     sigma: Floats | None = None
     degrees: Floats | None = None
     cutpoints: Floats | None = None
+    discrimination: Floats | None = None
+    tie_chance: Floats | None = None
 
     @property
     def n_draws(self) -> int:
@@ -69,17 +76,25 @@ class Parameters:
             sigma=part(self.sigma),
             degrees=part(self.degrees),
             cutpoints=part(self.cutpoints),
+            discrimination=part(self.discrimination),
+            tie_chance=part(self.tie_chance),
         )
 
 
 def predictors(resolved: Resolved, given: Parameters, rows: Rows = EVERY) -> Floats:
-    """Return the linear predictor of each score, (n, N)."""
+    """Return the predictor of each score, (n, N); of a battle first model less second."""
     size = resolved.score[rows].size
     total = np.repeat(given.intercept[:, None], size, axis=1)
+    worth = np.zeros_like(total) if resolved.discrimination is not None else total
     for term in resolved.terms:
-        total += given.effects[term.variable][:, term.codes[rows]]
+        part = worth if resolved.is_scaled(term) else total
+        part += given.effects[term.variable][:, term.codes[rows]]
+        if term.against is not None:
+            part -= given.effects[term.variable][:, term.against[rows]]
     for covariate in resolved.covariates:
         total += given.slopes[covariate.name][:, None] * covariate.values[rows]
+    if resolved.discrimination is not None:
+        total += np.asarray(given.discrimination)[:, resolved.discrimination.codes[rows]] * worth
     return total
 
 
@@ -109,6 +124,8 @@ def log_densities(resolved: Resolved, given: Parameters, rows: Rows = EVERY) -> 
     if family == "bernoulli":
         sign = 2.0 * score - 1.0
         return np.asarray((log_expit if link == "logit" else log_ndtr)(sign * eta))
+    if family == "davidson":
+        return log_outcomes(eta, score, _tie_weight(given))
     if family == "cumulative":
         category = (score - resolved.categories[0]).astype(np.int64)
         return _log_categories(eta, category, _cutpoints_of_rows(resolved, given, rows), link)
@@ -127,6 +144,8 @@ def replicated_scores(
     """Draw a new score at every predictor, effects and all else as they are, (n, N)."""
     eta = predictors(resolved, given, rows)
     link = resolved.spec.link
+    if resolved.spec.family == "davidson":
+        return draw_outcomes(eta, _tie_weight(given), rng)
     if resolved.spec.is_latent:
         noise = rng.logistic(size=eta.shape) if link == "logit" else rng.standard_normal(eta.shape)
         eta += noise
@@ -143,6 +162,10 @@ def replicated_scores(
         nu = given.degrees[:, None]
         noise /= np.sqrt(rng.chisquare(np.broadcast_to(nu, eta.shape)) / nu)
     return np.asarray(eta + residual_scales(resolved, given, rows) * noise)
+
+
+def _tie_weight(given: Parameters) -> Floats | None:
+    return None if given.tie_chance is None else tie_weight(given.tie_chance)[:, None]
 
 
 def _cutpoints_of_rows(resolved: Resolved, given: Parameters, rows: Rows) -> Floats:

@@ -39,6 +39,8 @@ def draw_prior(prior: Prior, rng: np.random.Generator) -> float:
     numbers = prior.parameters
     if prior.distribution == "half_normal":
         return float(abs(rng.standard_normal()) * numbers[0])
+    if prior.distribution == "beta":
+        return float(rng.beta(numbers[0], numbers[1]))
     if prior.distribution == "gamma":
         return float(rng.gamma(numbers[0], 1.0 / numbers[1]))
     if prior.distribution == "lognormal":
@@ -74,6 +76,23 @@ def draw_cutpoints(resolved: Resolved, rng: np.random.Generator) -> dict[str, An
     z = rng.standard_normal((len(resolved.thresholds.labels), n_cutpoints - 1))
     own = spaced_cutpoints(shared, sd * (z - z.mean(axis=0)))
     return {"cutpoints": own, "cutpoints_sd": sd}
+
+
+def draw_discrimination(resolved: Resolved, rng: np.random.Generator) -> dict[str, Any]:
+    """Draw the factors of what an answer is worth from their prior.
+
+    Returns
+    -------
+    dict
+        ``discrimination`` (levels,), with a geometric mean of 1, and
+        ``discrimination_sd``; empty for models without.
+    """
+    given = resolved.discrimination
+    if given is None:
+        return {}
+    sd = draw_prior(given.spread, rng)
+    z = rng.standard_normal(len(given.labels))
+    return {"discrimination": np.exp(sd * (z - z.mean())), "discrimination_sd": sd}
 
 
 def answer_scores(

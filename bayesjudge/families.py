@@ -59,6 +59,26 @@ class ResolvedThresholds:
     deviation: Prior
 
 
+@dataclass(frozen=True, eq=False)
+class ResolvedDiscrimination:
+    """Factors by which a facet's levels multiply what an answer is worth.
+
+    Attributes
+    ----------
+    by : str
+    labels : tuple of str
+    codes : (N,) int array
+        Level of each score.
+    spread : Prior
+        Of the sd of the logs of the factors, which sum to zero.
+    """
+
+    by: str
+    labels: tuple[str, ...]
+    codes: NDArray[np.int64]
+    spread: Prior
+
+
 @dataclass(frozen=True)
 class Dropped:
     """A term of the model that this table cannot carry, and why."""
@@ -180,8 +200,42 @@ def resolve_thresholds(
     return ResolvedThresholds(given.by, facet.levels, facet.codes, given.deviation), []
 
 
+def resolve_discrimination(
+    spec: ModelSpec, facets: dict[str, Facet]
+) -> tuple[ResolvedDiscrimination | None, list[Dropped]]:
+    """Lay discrimination by a facet on the table, or say why it is not.
+
+    Raises
+    ------
+    ModelError
+        Where the facet is random: a new level's factor has no panel mean yet.
+    """
+    given = spec.discrimination
+    if given is None:
+        return None, []
+    facet = facets.get(given.by)
+    if facet is None or facet.n_levels == 1:
+        reason = f"{given.by} has one level" if facet else f"the table has no {given.by}"
+        return None, [Dropped(f"discrimination by {given.by}", reason)]
+    if facet.role == "random":
+        raise ModelError(
+            f"discrimination is by {given.by!r}, which is random here",
+            f"model {spec.name}",
+            f"It can be by a panel facet: leave --random {given.by} out, or use crossed",
+        )
+    return ResolvedDiscrimination(given.by, facet.levels, facet.codes, given.spread), []
+
+
 def family_notes(spec: ModelSpec, scores: Scores, categories: tuple[int, ...]) -> tuple[str, ...]:
     """Say on which scale effects are, and where categories come from."""
+    if spec.is_paired:
+        return ("effects are in log odds of winning, those without backbone of the first place",)
+    if spec.discrimination is not None and scores.has(spec.discrimination.by):
+        by = spec.discrimination.by
+        return (
+            f"effects and variance components without {by} are those of a {by} of average "
+            "discrimination",
+        )
     if spec.family == "student_t":
         return ("the residual of variance components is the squared scale of Student's t",)
     if not spec.is_latent:

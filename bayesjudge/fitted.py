@@ -82,12 +82,14 @@ class Fit(Predictions):
 
         Of verdicts this is the acceptance probability, of categories the expected
         score; both are marginal over the random facets and averaged over the panel.
+        Of battles it is the chance to win, a tie counting half, averaged over the other
+        models and both places too.
 
         Parameters
         ----------
         latent : bool
-            Means on the latent scale of verdicts and categories instead, in
-            units of the link.
+            Means on the latent scale of verdicts, categories and battles instead, in
+            units of the link; of battles strengths that sum to zero.
         scenario_pool : int, optional
             None speaks of new scenarios. A number N speaks of a finite pool of
             N scenarios of which the table holds n; N = n of these alone.
@@ -118,6 +120,9 @@ class Fit(Predictions):
         # Over judges not in the panel the effects of a scenario average to zero.
         known = {*self.resolved.panel, "scenario"}
         terms = [t for t in self.resolved.terms if "scenario" in t.dims and set(t.dims) <= known]
+        if self.spec.is_paired:
+            # What a scenario adds to the first place is no model's strength.
+            terms = [t for t in terms if "backbone" in t.dims]
         if not terms:
             raise ModelError(
                 "the fit has no scenario effects",
@@ -176,7 +181,8 @@ class Fit(Predictions):
         What scenarios share then widens each mean and does not cancel in
         differences: pairs of backbones are not compared.
         """
-        if not self.scores.has("scenario"):
+        # A battle is a comparison of its own.
+        if self.spec.is_paired or not self.scores.has("scenario"):
             return False
         own = [set(t.dims) for t in self.resolved.terms if "scenario" in t.dims]
         return bool(own) and all("backbone" in dims for dims in own)
@@ -252,7 +258,7 @@ class Fit(Predictions):
         say nothing of those.
         """
         population = set(self.resolved.random) - {"scenario", "generation"}
-        if self.unpaired or population:
+        if self.unpaired or self.spec.is_paired or population:
             return ()
         means = self.means()
         pairs = comparing.adjacent_pairs(means, self.labels, self.scores.lower_is_better)
@@ -287,6 +293,10 @@ class Fit(Predictions):
             for dim, names, cell in zip(found.dims, labels, cells, strict=True)
         }
         return pd.DataFrame({**columns, **summarize(draws, ci_prob, "estimate")})
+
+    def effect_draws(self, term: str) -> Floats:
+        """Return draws of a term's effects, (n_draws, *shape), as :meth:`effects` sums them up."""
+        return self._effect(self.resolved.term(term))
 
     def variance_components(self, *, ci_prob: float = CI_PROB) -> pd.DataFrame:
         """Return one row a term: variance (with its interval), sd and share of the total.
@@ -397,6 +407,10 @@ class Fit(Predictions):
             f"of {len(self.labels)} backbones ({state})"
         )
 
+    def draws_of(self, name: str) -> Floats:
+        """Return draws of a variable of the posterior, chains in a row: (n_draws, ...)."""
+        return self._flat(name)
+
     def _flat(self, name: str) -> Floats:
         values = self.posterior["posterior"][name].transpose("chain", "draw", ...).to_numpy()
         return np.asarray(values.reshape(-1, *values.shape[2:]))
@@ -431,11 +445,19 @@ class Fit(Predictions):
         return np.full(len(self._flat("backbone_mean")), LINK_VARIANCE[self.spec.link])
 
     def _scenario_term(self, term: ResolvedTerm) -> ScenarioTerm:
-        sd = self._flat(f"{term.variable}_sd")
-        return scenario_term(term, self._effect(term), sd, len(self.labels))
+        sd, effect = self._flat(f"{term.variable}_sd"), self._effect(term)
+        if self.resolved.is_scaled(term):
+            # Over the panel it counts by the mean of the factors.
+            factor = self._flat("discrimination").mean(axis=1)
+            sd = sd * factor.reshape(-1, *(1,) * (sd.ndim - 1))
+            effect = effect * factor.reshape(-1, *(1,) * (effect.ndim - 1))
+        return scenario_term(term, effect, sd, len(self.labels))
 
     def _paired(self, pairs: NDArray[np.int64]) -> PairedDifference:
         scores = self.scores
+        if scores.opponent is not None:
+            unknown = np.full(len(pairs), np.nan)
+            return PairedDifference(unknown, unknown, np.zeros(len(pairs), np.int64))
         panel = [f for f in scores.facets if f.role == "panel" and f.name != "backbone"]
         cell = (
             cell_keys([f.codes for f in panel], [f.n_levels for f in panel])[0] if panel else None

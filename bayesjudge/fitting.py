@@ -43,8 +43,8 @@ def fit(
 ) -> Fit:
     """Fit a crossed random-effects model to scores.
 
-    Gaussian models integrate their effects out; for verdicts, categories,
-    Student's t and covariates every effect is sampled with NUTS.
+    Gaussian models integrate their effects out; for verdicts, categories, battles,
+    Student's t, covariates and discrimination every effect is sampled with NUTS.
 
     Parameters
     ----------
@@ -105,10 +105,11 @@ def fit(
     spec = model if isinstance(model, ModelSpec) else read_model(model)
     for text in (priors,) if isinstance(priors, str) else priors:
         spec = override_prior(spec, text)
-    name = choose_engine(engine, spec.family, integrate, bool(spec.covariates))
-    every = spec.family != "gaussian" or bool(spec.covariates)
+    name = choose_engine(engine, spec.is_linear, integrate)
+    every = not spec.is_linear
     usual = SAMPLED if every else USUAL
-    accept = ACCEPT_ROUND if every and name == "numpyro" else ACCEPT
+    round_enough = every and name == "numpyro" and spec.discrimination is None
+    accept = ACCEPT_ROUND if round_enough else ACCEPT
     settings = Settings(
         draws=usual[0] if draws is None else draws,
         tune=usual[1] if tune is None else tune,

@@ -10,6 +10,7 @@ from bayesjudge.closed_form.complete import CompleteScores, complete_scores
 from bayesjudge.closed_form.cyclic import estimate_components, panel_mean_squares, panel_means
 from bayesjudge.closed_form.panel_variance import checked_panel_size
 from bayesjudge.errors import DataError, UsageError
+from bayesjudge.pairing import refuse_battles
 from bayesjudge.panel_tables import (
     PanelQuestion,
     comparison_frame,
@@ -145,6 +146,7 @@ def panel_analysis(
             f"panel_analysis takes Scores, not {type(scores).__name__}",
             remedy="Read the table first: bayesjudge.read_scores(table)",
         )
+    refuse_battles(scores, "panel_analysis")
     check_probability(ci_prob, "ci_prob")
     check_whole(random_seed, "the seed", 0)
     if panel_size is not None:

@@ -106,7 +106,8 @@ def observed(resolved: Resolved) -> xr.Dataset:
 
 def _kind(resolved: Resolved) -> np.dtype[Any]:
     """Return the type of scores: whole numbers where the model knows no others."""
-    return np.dtype(np.int32 if resolved.spec.is_latent else np.float64)
+    whole = resolved.spec.is_latent and not resolved.spec.is_paired
+    return np.dtype(np.int32 if whole else np.float64)
 
 
 def _by_draws(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc, chdtrc, ndtr
+from scipy.special import bdtrc, chdtrc, fdtrc, ndtr
 
 from bayesjudge.scores.problems import Problem, Severity
 
@@ -34,12 +34,17 @@ SPREAD_RATIO = 1.5
 # Fitted values are known with an error, which brings the wide and the narrow together.
 TREND_RATIO = 1.25
 SPREAD_LEVEL = 0.01
+DISCRIMINATION_RATIO, DISCRIMINATION_LEVEL = 1.25, 0.03
 TAIL = 4.0
 TAIL_SHARE = 0.001
 TAIL_LEVEL = 0.001
 
+# A judge that turns away from what answers are worth is said to respond by this.
+_LEAST_RESPONSE = 0.1
 # Fewer scores tell no share at an end, and no spread.
 _LEAST = 10
+# Scenarios beyond the number of judges that a covariance matrix of theirs takes.
+_SPARE = 5
 # Mean and variance of the absolute value of a standard normal number.
 _MEAN_SIZE = np.sqrt(2 / np.pi)
 
@@ -253,6 +258,65 @@ def check_spread(
         facet,
         remedy,
     )
+
+
+def check_discrimination(
+    rows: Floats, cell: Ints, scenario: Ints, labels: Sequence[str], facet: str, remedy: str
+) -> Check:
+    """Ask whether some judges' scores move further than others' with what answers are worth.
+
+    From the scores alone. Of each answer all judges scored, m the mean and d_j the
+    deviation of judge j from it, both about their cell's means: the additive model makes
+    judges exchangeable but for their means, so the mean of d_j m is zero for each. A judge
+    of discrimination lambda_j moves it by (lambda_j - 1) times the variance of what
+    answers are worth, one of more noise by its share of the mean's (Pitman 1939, Morgan
+    1939, for two). Hotelling's T-square of the judges' contrasts, scenarios independent.
+
+    Parameters
+    ----------
+    rows : (n, K)
+        Scores of one answer by every judge.
+    cell, scenario : (n,)
+        Cells have means of their own for each judge.
+    labels : sequence of K str
+    facet, remedy : str
+    """
+    name, n_judges = f"discrimination by {facet}", rows.shape[1]
+    n_scenarios = int(scenario.max(initial=-1)) + 1
+    if n_judges < 2 or n_scenarios < max(_LEAST, n_judges + _SPARE):
+        return Check(name, 1.0, DISCRIMINATION_RATIO)
+    count = np.maximum(np.bincount(cell), 1)
+    means = np.stack([np.bincount(cell, column) for column in rows.T]) / count
+    about = rows - means[:, cell].T
+    middle = about.mean(axis=1, keepdims=True)
+    product = (about - middle) * middle
+    by_scenario = np.stack([np.bincount(scenario, column, n_scenarios) for column in product.T])
+    # The deviations of a row add up to zero: one judge's follows from the others'.
+    free = by_scenario[:-1]
+    average, spread = free.mean(axis=1), np.atleast_2d(np.cov(free))
+    scale = np.sqrt(np.diag(spread))
+    if not (scale > 0).all():
+        return Check(name, 1.0, DISCRIMINATION_RATIO)
+    # Scaled, so that judges of large and of small scores are solved for alike.
+    root = np.linalg.lstsq(spread / np.outer(scale, scale), average / scale, rcond=None)[0]
+    left = n_scenarios - n_judges + 1
+    statistic = n_scenarios * float(average / scale @ root)
+    statistic *= left / ((n_judges - 1) * (n_scenarios - 1))
+    p_value = float(fdtrc(n_judges - 1, left, statistic))
+    # What judges' scores of one answer share.
+    worth = (n_judges * middle[:, 0] ** 2 - (about**2).mean(axis=1)).mean() / (n_judges - 1)
+    if worth <= 0:
+        return Check(name, 1.0, DISCRIMINATION_RATIO, p_value)
+    response = np.maximum(1.0 + product.mean(axis=0) / worth, _LEAST_RESPONSE)
+    high, low = int(np.argmax(response)), int(np.argmin(response))
+    ratio = float(response[high] / response[low])
+    if not (p_value < DISCRIMINATION_LEVEL and ratio >= DISCRIMINATION_RATIO):
+        return Check(name, ratio, DISCRIMINATION_RATIO, p_value)
+    what = (
+        f"scores of {labels[high]} move about {ratio:.1f} times as far as those of {labels[low]} "
+        "with what an answer is worth; the model has them move alike"
+    )
+    return Check(name, ratio, DISCRIMINATION_RATIO, p_value, what, facet, remedy)
 
 
 def check_trend(residuals: Floats, eta: Floats, remedy: str) -> Check:

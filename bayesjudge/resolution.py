@@ -11,14 +11,17 @@ from bayesjudge.errors import DataError, ModelError
 from bayesjudge.families import (
     Dropped,
     ResolvedCovariate,
+    ResolvedDiscrimination,
     ResolvedThresholds,
     family_notes,
     resolve_covariate,
+    resolve_discrimination,
     resolve_thresholds,
     response_location,
     response_unit,
     unit_and_location,
 )
+from bayesjudge.pairing import check_kind, position_lost
 from bayesjudge.response import categories_of
 from bayesjudge.scores.identification import Pattern, Unidentified, identify
 from bayesjudge.scores.nesting import GENERATION_OF, nested_generation
@@ -75,6 +78,9 @@ class ResolvedTerm:
         Level of ``scale.by`` of each flat level; None for one common sd.
     by_labels : tuple of str
         Labels of ``scale.by``; empty for one common sd.
+    against : (N,) int array or None
+        Of battles, and a term with backbone: the second model's flat level, whose
+        effect is taken off.
     """
 
     name: str
@@ -86,6 +92,7 @@ class ResolvedTerm:
     scale: Scale
     by_codes: NDArray[np.int64] | None
     by_labels: tuple[str, ...]
+    against: NDArray[np.int64] | None = None
 
     @property
     def n_levels(self) -> int:
@@ -121,6 +128,10 @@ class Resolved:
     thresholds : ResolvedThresholds or None
         None where all scores share their cutpoints, or there are none.
     covariates : tuple of ResolvedCovariate
+    discrimination : ResolvedDiscrimination or None
+        None where scores respond alike to what an answer is worth.
+    ties : Prior or None
+        Of the chance of a tie between equals; None where there are none.
     """
 
     spec: ModelSpec
@@ -139,6 +150,12 @@ class Resolved:
     categories: tuple[int, ...] = ()
     thresholds: ResolvedThresholds | None = None
     covariates: tuple[ResolvedCovariate, ...] = ()
+    discrimination: ResolvedDiscrimination | None = None
+    ties: Prior | None = None
+
+    def is_scaled(self, term: ResolvedTerm) -> bool:
+        """Whether a term is multiplied by the discrimination of a score's level."""
+        return self.discrimination is not None and self.discrimination.by not in term.dims
 
     @property
     def residual_facet(self) -> str | None:
@@ -230,21 +247,28 @@ def resolve(
     """
     # A table read to compare languages has none, and no model ranks it.
     scores.facet("backbone")
+    check_kind(spec, scores)
     unit, location = unit_and_location(spec, scores, unit, location)
     facets = _facets_with_nesting(scores)
     categories = (
         categories_of(spec.family, scores.score, scores.scale, scores.source)
-        if spec.is_latent
+        if spec.is_latent and not spec.is_paired
         else ()
     )
     candidates: list[ResolvedTerm] = []
     dropped: list[Dropped] = []
+    no_position = position_lost(scores)
+    if no_position:
+        dropped.append(Dropped("position", no_position))
+        spec = replace(spec, intercept=None)
     for term in (*spec.terms, *_terms_of_user_facets(spec, scores)):
         reason = _absence(term, facets)
+        if not reason and no_position and "backbone" not in term.facets:
+            reason = no_position
         if reason:
             dropped.append(Dropped(":".join(_dims(term, facets)), reason))
         else:
-            candidates.append(_resolve_term(term, facets))
+            candidates.append(_resolve_term(term, facets, scores.opponent))
     # The residual stands among the patterns of a verdict's or a category's model
     # too. Its variance on the latent scale is fixed by convention, not known: an
     # effect for every score adds to it, and all others with the cutpoints stretch
@@ -254,6 +278,7 @@ def resolve(
     kept, lost = identify(
         (*(_pattern(t) for t in candidates), _residual_pattern(len(scores))),
         frozenset({"backbone", RESIDUAL}),
+        intercept=not no_position,
     )
     if {"backbone", RESIDUAL} & {u.name for u in lost}:
         raise DataError(
@@ -267,11 +292,16 @@ def resolve(
     residual, residual_by, residual_labels = _resolve_residual(spec, facets)
     thresholds, no_thresholds = resolve_thresholds(spec, facets, categories)
     dropped += no_thresholds
+    discrimination, no_discrimination = resolve_discrimination(spec, facets)
+    dropped += no_discrimination
+    ties = spec.ties if (scores.score == 0.5).any() else None
+    if spec.ties is not None and ties is None:
+        dropped.append(Dropped("ties", "no battle was tied"))
     if spec.is_latent:
         _check_scales_by(terms, facets)
     residual_facet = None if residual is None else residual.by
     used = {name for term in terms for name in (*term.dims, term.scale.by)} | {residual_facet}
-    used |= {thresholds.by} if thresholds is not None else set()
+    used |= {part.by for part in (thresholds, discrimination) if part is not None}
     by_role = {f.name: f.role for f in scores.facets}
     return Resolved(
         spec=spec,
@@ -290,6 +320,8 @@ def resolve(
         categories=categories,
         thresholds=thresholds,
         covariates=tuple(resolve_covariate(c.column, c.prior, scores) for c in spec.covariates),
+        discrimination=discrimination,
+        ties=ties,
     )
 
 
@@ -349,10 +381,16 @@ def _dims(term: Term, facets: dict[str, Facet]) -> tuple[str, ...]:
     return canonical_order(term.facets, users)
 
 
-def _resolve_term(term: Term, facets: dict[str, Facet]) -> ResolvedTerm:
+def _resolve_term(
+    term: Term, facets: dict[str, Facet], opponent: NDArray[np.int64] | None
+) -> ResolvedTerm:
     dims = _dims(term, facets)
     shape = tuple(facets[d].n_levels for d in dims)
     codes = np.ravel_multi_index(tuple(facets[d].codes for d in dims), shape).astype(np.int64)
+    against = None
+    if opponent is not None and "backbone" in dims:
+        others = tuple(opponent if d == "backbone" else facets[d].codes for d in dims)
+        against = np.ravel_multi_index(others, shape).astype(np.int64)
     zeros = term.sum_to_zero
     if zeros is None:
         all_panel = all(facets[d].role == "panel" for d in dims)
@@ -368,6 +406,7 @@ def _resolve_term(term: Term, facets: dict[str, Facet]) -> ResolvedTerm:
         scale=term.scale,
         by_codes=by_codes,
         by_labels=by_labels,
+        against=against,
     )
 
 
@@ -413,7 +452,7 @@ def _resolve_residual(
 
 def _pattern(term: ResolvedTerm) -> Pattern:
     order = sum(3 if d == "generation" else 1 for d in term.dims)
-    return Pattern(term.name, term.codes, term.shape, term.centred, order)
+    return Pattern(term.name, term.codes, term.shape, term.centred, order, term.against)
 
 
 def _residual_pattern(n: int) -> Pattern:

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.densities import Parameters, predictors
 from bayesjudge.drawing import (
     answer_scores,
     continuous_scores,
     draw_cutpoints,
+    draw_discrimination,
+    draw_prior,
     draw_scale,
     unit_effects,
 )
 from bayesjudge.errors import ModelError, UsageError
-from bayesjudge.expectations import expected_scores
+from bayesjudge.expectations import expected_means
+from bayesjudge.outcomes import draw_outcomes, tie_weight
 from bayesjudge.resolution import RESIDUAL, Resolved, resolve
-from bayesjudge.scores.table import Facet, Role, Scores
+from bayesjudge.scores.table import Scores
+from bayesjudge.simulated_tables import (
+    battle_frame,
+    column_of,
+    design_of,
+    facet_of,
+    frame_of,
+    labels_of,
+    of_one_order,
+)
 from bayesjudge.spec import ModelSpec, read_model
 
 if TYPE_CHECKING:
@@ -30,14 +43,6 @@ type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
 DEFAULT_SCALE = (1, 5)
-
-ROLES: dict[str, Role] = {
-    "backbone": "panel",
-    "judge": "panel",
-    "language": "panel",
-    "scenario": "random",
-    "generation": "random",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +110,9 @@ def simulate(
     Returns
     -------
     Simulation
-        Covariates of the model are columns of independent standard normal numbers.
+        Of a model of battles one row for each pair, scenario, language and judge, either
+        model first: ``model_a``, ``model_b``, ``winner``. Covariates of the model are
+        columns of independent standard normal numbers.
 
     Raises
     ------
@@ -138,17 +145,17 @@ def simulate(
         "scenario": scenarios,
         "generation": generations,
     }
-    labels = {name: _labels(name, value) for name, value in given.items()}
+    labels = {name: labels_of(name, value) for name, value in given.items()}
     if len(labels["backbone"]) < 2:
         raise UsageError("there is one backbone only", "backbones", "Simulate two or more")
     rng = np.random.default_rng(random_seed)
-    codes = _design(labels, one_judge, missing, rng)
+    codes, opponent = design_of(spec, labels, one_judge, missing, rng)
     kept = {
         name: codes[name]
         for name in labels
         if name in ("backbone", "judge", "scenario") or len(labels[name]) > 1
     }
-    facets = tuple(_facet(name, labels[name], column) for name, column in kept.items())
+    facets = tuple(facet_of(name, labels[name], column) for name, column in kept.items())
     n = codes["backbone"].size
     covariates = tuple((c.column, rng.standard_normal(n)) for c in spec.covariates)
     blank = Scores(
@@ -157,14 +164,20 @@ def simulate(
         scale=scale,
         source="the simulated table",
         covariates=covariates,
+        opponent=opponent,
     )
+    if opponent is not None:
+        # Every outcome occurs, or the model would have no ties.
+        blank = replace(of_one_order(blank, labels["backbone"]), score=np.arange(n) % 3 / 2)
     resolved = resolve(spec, blank, unit, location)
     score, truth = simulate_scores(resolved, rng, sd=sd, means=means)
     truth["labels"] = {name: list(levels) for name, levels in resolved.labels}
-    columns = {f.name: _column(f) for f in facets}
+    columns = {f.name: column_of(f) for f in facets}
+    if blank.opponent is not None:
+        return Simulation(battle_frame(blank, score), truth)
     order = ("backbone", "scenario", "language", "generation", "judge")
     return Simulation(
-        _frame(
+        frame_of(
             {**{n: columns[n] for n in order if n in columns}, **dict(covariates), "score": score},
             {"score", *blank.covariate_names},
         ),
@@ -237,14 +250,15 @@ def simulate_scores(
         f"{c.name}_slope": c.prior.parameters[0] * resolved.unit * rng.standard_normal()
         for c in resolved.covariates
     }
+    parameters |= draw_discrimination(resolved, rng)
     if means is not None:
-        intercept = _fix_means(resolved, effects, means)
-    eta = np.full(resolved.score.size, intercept)
-    for term in resolved.terms:
-        eta += effects[term.variable].ravel()[term.codes]
-    for covariate in resolved.covariates:
-        eta += parameters[f"{covariate.name}_slope"] * covariate.values
-    latent = intercept + _panel_part(resolved, effects)
+        intercept = _fix_means(resolved, effects, means, parameters.get("discrimination"))
+    given = _as_one_draw(resolved, intercept, effects, parameters)
+    eta = predictors(resolved, given)[0]
+    worth = given.discrimination
+    latent = _panel_part(resolved, effects, worth)
+    if not resolved.spec.is_paired:
+        latent = intercept + latent
     truth = {
         "model": resolved.spec.title,
         "unit": resolved.unit,
@@ -261,85 +275,39 @@ def simulate_scores(
     if not resolved.spec.is_latent:
         return continuous_scores(resolved, eta, truth, rng, fixed.get(RESIDUAL)), truth
     parameters |= draw_cutpoints(resolved, rng)
+    if resolved.ties is not None:
+        parameters["tie_chance"] = draw_prior(resolved.ties, rng)
     truth["backbone_latent"] = latent
     truth["backbone_mean"] = _expected(resolved, truth)
+    if resolved.spec.is_paired:
+        chance = parameters.get("tie_chance")
+        weight = None if chance is None else tie_weight(np.asarray(chance))
+        return draw_outcomes(eta, weight, rng), truth
     return answer_scores(resolved, eta, parameters.get("cutpoints"), rng), truth
 
 
-def _labels(name: str, given: int | Sequence[str]) -> tuple[str, ...]:
-    if isinstance(given, (int, np.integer)):
-        if given < 1:
-            raise UsageError(f"{name}s is {given}", remedy="There must be at least one")
-        width = len(str(given))
-        stem = "" if name == "generation" else f"{name}-"
-        return tuple(f"{stem}{i:0{width}d}" for i in range(1, given + 1))
-    labels = (given,) if isinstance(given, str) else tuple(given)
-    if not labels or len(set(labels)) < len(labels):
-        raise UsageError(f"the labels of {name} are empty or repeat", remedy="Name each once")
-    return labels
-
-
-def _design(
-    labels: Mapping[str, tuple[str, ...]], one_judge: bool, missing: float, rng: np.random.Generator
-) -> dict[str, Ints]:
-    """Return the codes of every row, sorted by backbone, scenario, language, generation, judge."""
-    if not 0 <= missing < 1:
-        raise UsageError(f"missing is {missing}", remedy="It must be at least 0 and below 1")
-    order = ("backbone", "scenario", "language", "generation", "judge")
-    shape = tuple(len(labels[name]) for name in order)
-    grid = np.indices(shape).reshape(len(order), -1)
-    codes: dict[str, Ints] = dict(zip(order, grid, strict=True))
-    keep = np.ones(grid.shape[1], dtype=bool)
-    if one_judge:
-        items = shape[1:4]
-        turn = rng.permutation(int(np.prod(items))) % shape[4]
-        item = np.ravel_multi_index(
-            (codes["scenario"], codes["language"], codes["generation"]), items
-        )
-        keep &= turn[item] == codes["judge"]
-    if missing:
-        present = np.flatnonzero(keep)
-        lost = rng.choice(present, size=round(missing * present.size), replace=False)
-        keep[lost] = False
-    codes = {name: column[keep] for name, column in codes.items()}
-    lost_backbones = shape[0] - np.unique(codes["backbone"]).size
-    if lost_backbones:
-        raise UsageError(
-            f"{lost_backbones} backbones are left without a score",
-            f"missing {missing:g}",
-            "Leave out fewer scores",
-        )
-    return codes
-
-
-def _facet(name: str, labels: tuple[str, ...], codes: Ints) -> Facet:
-    """Return a facet of the labels that occur, sorted as the reading of tables sorts them."""
-    present = sorted({int(code) for code in np.unique(codes)}, key=lambda code: labels[code])
-    position = np.zeros(len(labels), np.int64)
-    position[present] = np.arange(len(present))
-    return Facet(name, ROLES[name], tuple(labels[code] for code in present), position[codes])
-
-
-def _column(facet: Facet) -> NDArray[np.object_]:
-    return np.array(facet.levels, dtype=object)[facet.codes]
-
-
-def _frame(columns: Mapping[str, Any], numeric: set[str]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(
-        {n: pd.Series(v, dtype=float if n in numeric else object) for n, v in columns.items()}
+def _as_one_draw(
+    resolved: Resolved,
+    intercept: float,
+    effects: Mapping[str, Floats],
+    parameters: Mapping[str, Any],
+) -> Parameters:
+    discrimination = parameters.get("discrimination")
+    return Parameters(
+        intercept=np.array([intercept], dtype=float),
+        effects={name: value.reshape(1, -1) for name, value in effects.items()},
+        slopes={c.name: np.array([parameters[f"{c.name}_slope"]]) for c in resolved.covariates},
+        discrimination=None if discrimination is None else discrimination[None],
     )
 
 
 def _expected(resolved: Resolved, truth: Mapping[str, Any]) -> Floats:
-    cutpoints = truth["parameters"].get("cutpoints")
-    found: Floats = expected_scores(
+    found: Floats = expected_means(
         resolved,
         np.array([truth.get("intercept", 0.0)]),
         {name: np.asarray(value)[None] for name, value in truth["effects"].items()},
         {name: np.asarray(value, dtype=float)[None] for name, value in truth["scales"].items()},
-        None if cutpoints is None else np.asarray(cutpoints)[None],
+        {n: np.asarray(v, dtype=float)[None] for n, v in truth["parameters"].items()},
     )
     return np.asarray(found[0])
 
@@ -369,17 +337,27 @@ def _fixed_scales(
     return fixed
 
 
-def _panel_part(resolved: Resolved, effects: Mapping[str, Floats]) -> Floats:
+def _panel_part(
+    resolved: Resolved, effects: Mapping[str, Floats], discrimination: Floats | None
+) -> Floats:
     """Return what the panel's effects add to each backbone's mean, (B,)."""
+    factor = 1.0 if discrimination is None else float(np.mean(discrimination))
     total = np.zeros(resolved.term("backbone").n_levels)
     for term in resolved.terms:
-        if set(term.dims) <= set(resolved.panel):
+        aside = resolved.spec.is_paired and "backbone" not in term.dims
+        if set(term.dims) <= set(resolved.panel) and not aside:
             axes = tuple(i for i, dim in enumerate(term.dims) if dim != "backbone")
-            total = total + effects[term.variable].mean(axis=axes)
+            mean = effects[term.variable].mean(axis=axes)
+            total = total + (factor * mean if resolved.is_scaled(term) else mean)
     return total
 
 
-def _fix_means(resolved: Resolved, effects: dict[str, Floats], means: Mapping[str, float]) -> float:
+def _fix_means(
+    resolved: Resolved,
+    effects: dict[str, Floats],
+    means: Mapping[str, float],
+    discrimination: Floats | None,
+) -> float:
     """Set the backbone effects so that the panel means are those given; return the intercept."""
     labels = dict(resolved.labels)["backbone"]
     if set(means) != set(labels):
@@ -390,7 +368,9 @@ def _fix_means(resolved: Resolved, effects: dict[str, Floats], means: Mapping[st
     wanted = np.array([means[label] for label in labels], dtype=float)
     if not np.isfinite(wanted).all():
         raise UsageError("a mean is not a finite number", "means")
-    rest = wanted - (_panel_part(resolved, effects) - effects["backbone"])
+    factor = 1.0 if discrimination is None else float(np.mean(discrimination))
+    panel = _panel_part(resolved, effects, discrimination)
+    rest = wanted - (panel - factor * effects["backbone"])
     intercept = float(rest.mean())
-    effects["backbone"] = rest - intercept
+    effects["backbone"] = (rest - intercept) / factor
     return intercept

@@ -122,7 +122,7 @@ def parameters_of(resolved: Resolved, posterior: xr.Dataset, made: dict[str, Any
         return flat(values).reshape(-1, term.n_levels)
 
     n = posterior.sizes["chain"] * posterior.sizes["draw"]
-    cutpoints = arrays.get("cutpoints")
+    cutpoints, discrimination = arrays.get("cutpoints"), arrays.get("discrimination")
     return Parameters(
         intercept=flat(arrays["intercept"]) if "intercept" in arrays else np.zeros(n),
         effects={term.variable: effect(term) for term in resolved.terms},
@@ -132,6 +132,8 @@ def parameters_of(resolved: Resolved, posterior: xr.Dataset, made: dict[str, Any
         cutpoints=None
         if cutpoints is None
         else flat(cutpoints).reshape(n, -1, cutpoints.shape[-1]),
+        discrimination=None if discrimination is None else flat(discrimination),
+        tie_chance=flat(arrays["tie_chance"]) if "tie_chance" in arrays else None,
     )
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError
 from bayesjudge.scores.problems import Problem
-from bayesjudge.scores.table import Facet, Scores
+from bayesjudge.scores.table import Facet, Failed, Scores
 from bayesjudge.spec import ModelSpec, parse_model
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Scores) -> Non
     }
     if scores.human_score is not None:
         variables["human_score"] = (("observation",), scores.human_score)
+    if scores.failed is not None and len(scores.failed):
+        variables["failed_code"] = (("failed", "failed_facet"), scores.failed.codes)
+    if scores.opponent is not None:
+        variables["opponent_code"] = (("observation",), scores.opponent)
     for number, (_, values) in enumerate(scores.covariates):
         variables[f"covariate_{number}"] = (("observation",), values)
     text = json.dumps(
@@ -46,6 +51,7 @@ def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Scores) -> Non
             "problems": [[p.severity, p.what, p.where, p.rows, p.remedy] for p in scores.problems],
             "source": scores.source,
             "covariates": list(scores.covariate_names),
+            "failed": None if scores.failed is None else list(scores.failed.names),
         }
     )
     variables["table"] = ((), np.array(text, dtype=object))
@@ -96,8 +102,21 @@ def _scores_from_text(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Scores]
             (name, data[f"covariate_{number}"].to_numpy())
             for number, name in enumerate(held.get("covariates", ()))
         ),
+        failed=_failed(
+            held.get("failed"), data["failed_code"].to_numpy() if "failed_code" in data else None
+        ),
+        opponent=data["opponent_code"].to_numpy().astype(np.int64)
+        if "opponent_code" in data
+        else None,
     )
     return spec, scores
+
+
+def _failed(names: list[str] | None, codes: NDArray[np.int64] | None) -> Failed | None:
+    if names is None:
+        return None
+    held = np.zeros((0, len(names)), np.int64) if codes is None else codes.astype(np.int64)
+    return Failed(tuple(names), held)
 
 
 def write_tree(tree: xr.DataTree, path: Path) -> Path:

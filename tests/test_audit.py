@@ -49,7 +49,12 @@ def test_every_analysis_is_made_or_said_to_be_missing(shifted):
     made = [s.key for s in shifted.sections]
     assert sorted([*made, *shifted.not_computed]) == sorted(TITLES)
     assert made == [key for key in TITLES if key in made]
-    assert set(shifted.not_computed) == {"pairwise_accuracy", "uncertainty", "failures"}
+    assert set(shifted.not_computed) == {
+        "pairwise_accuracy",
+        "uncertainty",
+        "failures",
+        "human_agreement",
+    }
     assert "nll=COLUMN" in shifted.not_computed["uncertainty"]
     assert "6 languages" in repr(shifted)
 

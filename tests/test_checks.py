@@ -226,7 +226,7 @@ def test_a_fit_answers_every_question():
     table = fit.checks()
     assert table["check"].tolist() == [
         "values", "ends of the scale", "spread by backbone", "spread by judge",
-        "spread by fitted value", "heavy tails",
+        "spread by fitted value", "heavy tails", "discrimination by judge",
     ]  # fmt: skip
     assert (table["finding"] == "").all()
     assert fit.check_findings() == ()

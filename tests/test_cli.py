@@ -85,6 +85,10 @@ def test_json_has_the_keys_of_the_contract(ranked):
         "rank_probabilities",
         "pairwise",
         "diagnostics",
+        "human",
+        "readings",
+        "reliability",
+        "missing_bounds",
         "meta",
     }
     assert " ".join(found["leaderboard"][0]) == (

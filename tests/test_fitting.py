@@ -470,10 +470,10 @@ def test_arguments_that_are_refused(quick):
 
 
 def test_engines_by_name():
-    assert choose_engine("auto", "gaussian") == "exact"
-    assert choose_engine("auto", "bernoulli") == "numpyro"
-    assert choose_engine("auto", "gaussian", covariates=True) == "numpyro"
-    assert choose_engine("numpyro", "gaussian") == "numpyro"
+    assert choose_engine("auto", linear=True) == "exact"
+    assert choose_engine("auto", linear=False) == "numpyro"
+    assert choose_engine("auto", linear=True, integrate=False) == "numpyro"
+    assert choose_engine("numpyro", linear=True) == "numpyro"
     home = importlib.import_module("bayesjudge.engines.numpyro")
     assert load_engine("numpyro") is home.sample
 

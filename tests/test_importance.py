@@ -168,6 +168,25 @@ def test_the_effective_size_counts_what_resampling_adds():
         assert weighted_ess(log_weight, y, n) < weighted_ess(log_weight, y, 10**9)
 
 
+def test_the_effective_size_is_that_of_spreads_too():
+    """A proposal that is short of a tail: means over repetitions spread less than spreads do."""
+    rng = np.random.default_rng(3)
+    n, means, spreads, claimed = 4000, [], [], []
+    for _ in range(1500):
+        y = rng.standard_normal((n, 1)) * 0.9
+        log_weight = stats.norm.logpdf(y[:, 0]) - stats.norm(0, 0.9).logpdf(y[:, 0])
+        log_weight -= np.logaddexp.reduce(log_weight)
+        weight = np.exp(log_weight)
+        means.append(weight @ y[:, 0])
+        spreads.append(weight @ (y[:, 0] - means[-1]) ** 2)
+        claimed.append(weighted_ess(log_weight, y, 10**9))
+    of_mean, of_spread = 1 / np.var(means), 2 / np.var(spreads)
+    assert of_spread < 0.8 * of_mean
+    # Heavy weights that were not drawn are not counted: what is claimed is somewhat large.
+    assert 0.9 * of_spread < np.median(claimed) < 1.2 * of_spread
+    assert np.median(claimed) < 0.9 * of_mean
+
+
 @given(st.integers(0, 200), st.integers(1, 500))
 def test_rows_are_drawn_by_their_weights(seed, n):
     rng = np.random.default_rng(seed)

@@ -60,6 +60,25 @@ def test_an_engine_loads_no_other_library(engine, others):
     assert not set(others) & set(loaded)
 
 
+def test_a_plain_table_is_ranked_without_what_stands_beside_others(tmp_path):
+    source = tmp_path / "scores.csv"
+    rows = [f"m{b},i{s},j{j},{b + s % 3 + j}" for b in range(2) for s in range(6) for j in range(2)]
+    source.write_text("\n".join(["backbone,scenario,judge,score", *rows]))
+    code = f"""
+sys.argv = ["bayesjudge", "rank", {str(source)!r}, "--draws", "50", "--quiet",
+            "--allow-unconverged"]
+from bayesjudge.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0
+own = ("anchoring", "judge_agreement", "missing_scores", "panel_readings", "panel_reliability",
+       "planning", "krippendorff")
+assert not [m for m in sys.modules if m.removeprefix("bayesjudge.").startswith(own)]
+"""
+    modules_after(code)
+
+
 def test_every_exported_name_is_there():
     modules_after("import bayesjudge as bj\nfor name in bj.__all__: assert getattr(bj, name)")
 

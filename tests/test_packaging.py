@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bayesjudge.judges.prompts import worded_languages
 from bayesjudge.spec import models_folder, read_model, shipped_models
 
 ROOT = Path(__file__).parent.parent
@@ -66,6 +67,9 @@ def test_a_wheel_finds_them(tmp_path):
     assert {f"bayesjudge/models/{name}.toml" for name in NAMES} <= set(held)
     examples = {f"bayesjudge/examples/{name}.toml" for name in ("mt_bench", "mindeval")}
     assert examples <= set(held)
+    wordings = {f"bayesjudge/judges/wording/{code}.toml" for code in worded_languages()}
+    assert len(wordings) == 23
+    assert wordings <= set(held)
     assert not [name for name in held if name.startswith(("models/", "tests/"))]
     found = ask(tmp_path / "unpacked")
     assert found == (tmp_path / "unpacked" / "bayesjudge" / "models", NAMES)

@@ -78,6 +78,8 @@ def table_of(spec, name):
     rng = np.random.default_rng(1)
     for covariate in spec.covariates:
         frame[covariate.column] = rng.normal(size=len(frame))
+    if spec.is_paired:
+        frame = battles_of(frame)
     if spec.family == "bernoulli":
         frame["score"] = (frame["score"] > 5).astype(int)
     if spec.family == "cumulative":
@@ -85,6 +87,18 @@ def table_of(spec, name):
         options = {**options, "scale": (3, 7)}
     columns = [covariate.column for covariate in spec.covariates]
     return resolve(spec, read_scores(frame, covariates=columns, **options))
+
+
+def battles_of(frame):
+    """Every answer against that of the next backbone on the same scenario, ties included."""
+    backbones = sorted(frame["backbone"].unique())
+    opponent = dict(zip(backbones, [*backbones[1:], backbones[0]], strict=True))
+    winner = pd.cut(frame["score"], [-9, 4.5, 5.5, 99], labels=["b", "tie", "a"]).astype(str)
+    paired = frame.drop(columns="score").rename(columns={"backbone": "model_a"})
+    paired = paired.assign(model_b=paired["model_a"].map(opponent), winner=winner)
+    # In both orders, or no model would be second in some pairs.
+    turned = paired.iloc[::2].rename(columns={"model_a": "model_b", "model_b": "model_a"})
+    return pd.concat([paired, turned], ignore_index=True)
 
 
 def variant(name):
@@ -111,7 +125,7 @@ class Twins:
 
     def __init__(self, resolved):
         self.resolved = resolved
-        if resolved.spec.family == "gaussian" and not resolved.covariates:
+        if resolved.spec.is_linear:
             self.model = in_numpyro.effects_model
             self.arguments = (scale_sites(resolved), resolved.terms, resolved)
         else:

@@ -162,9 +162,9 @@ def test_what_is_out_of_range_is_refused(arguments, message):
 def test_every_shipped_model_is_simulated_the_same_for_the_same_seed(name):
     one, other = (simulate(name, scenarios=6, languages=2, random_seed=5) for _ in range(2))
     pd.testing.assert_frame_equal(one.table, other.table)
-    assert not one.table["score"].equals(
-        simulate(name, scenarios=6, languages=2, random_seed=6).table["score"]
-    )
+    last = one.table.columns[-1]
+    again = simulate(name, scenarios=6, languages=2, random_seed=6)
+    assert not one.table[last].equals(again.table[last])
 
 
 @pytest.mark.parametrize(("model", "scale"), [("verdict", None), ("ordinal", (2, 6))])

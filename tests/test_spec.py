@@ -274,6 +274,11 @@ def models(draw):
         data["residual"] = {"scale": draw(scales)}
     if family == "student_t":
         data["degrees_of_freedom"] = {"gamma": [draw(numbers), draw(numbers)]}
+    if family == "davidson":
+        data["ties"] = {"beta": [draw(numbers), draw(numbers)]}
+    if family in ("gaussian", "student_t") and draw(st.booleans()):
+        by = draw(st.sampled_from(["judge", "language"]))
+        data["discrimination"] = {"by": by, "spread": {"half_normal": draw(numbers)}}
     return data
 
 

@@ -31,6 +31,7 @@ TITLES = {
     "language_labels": "Thresholds by language under wrong labels",
     "posterior": "Acceptance and thresholds with their uncertainty",
     "failures": "Failed answers that pass for scores",
+    "human_agreement": "Agreement with human scores",
 }
 """Keys of the analyses, in order, with their headings."""
 

@@ -30,8 +30,10 @@ from bayesjudge.auditing.describing import (
 from bayesjudge.auditing.explaining import describe_labels, describe_uncertainty
 from bayesjudge.auditing.failing import describe_failures
 from bayesjudge.auditing.favouring import describe_posterior
+from bayesjudge.auditing.labelled import describe_human_agreement
 from bayesjudge.auditing.table import PAIR, AuditTable, audit_table, failed_rows, tells_pairs
 from bayesjudge.errors import DataError, UsageError
+from bayesjudge.pairing import refuse_battles
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores, Tag
 
@@ -109,6 +111,7 @@ def audit(
             f"audit takes Scores, not {type(scores).__name__}",
             remedy="Read the table first: bayesjudge.read_languages(table)",
         )
+    refuse_battles(scores, "audit")
     tags = (failures,) if isinstance(failures, str) else tuple(failures)
     settings = Settings(
         quantile, held_out, permutations, margin, target, tags, answers, posterior, draws,
@@ -179,6 +182,7 @@ def _run(
             table, numbers.get("nll"), numbers.get("n_tokens")
         ),
         "failures": lambda: describe_failures(everything, failed, settings, streams["failures"]),
+        "human_agreement": lambda: describe_human_agreement(scores, rows, settings),
     }
     if table.has_items:
         make |= _of_items(scores, table, rows, settings, streams)

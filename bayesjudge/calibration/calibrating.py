@@ -22,6 +22,7 @@ from bayesjudge.closed_form.reversals import Reversals, rank_reversals
 from bayesjudge.engines import Settings, choose_engine
 from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
 from bayesjudge.fitted import CI_PROB, Fit
+from bayesjudge.pairing import refuse_battles
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores
 from bayesjudge.spec import ModelSpec
@@ -172,11 +173,12 @@ def calibrate(
             f"calibrate takes Scores, not {type(scores).__name__}",
             remedy="Read the table first: bayesjudge.read_scores(table)",
         )
+    refuse_battles(scores, "calibrate")
     asked = Asked(between, ci_prob, rope, proxy_sd, splits, resamples, random_seed)
     spec = None
     if model is not None:
         spec = check_model(model, priors)
-        choose_engine(engine, spec.family)
+        choose_engine(engine, spec.is_linear)
         settings = {**settings, "random_seed": random_seed}
         Settings(**{name: value for name, value in settings.items() if value is not None})
     started = time.perf_counter()

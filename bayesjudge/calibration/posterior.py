@@ -55,7 +55,7 @@ def check_model(model: str | Path | ModelSpec, priors: Iterable[str] = ()) -> Mo
     for text in (priors,) if isinstance(priors, str) else priors:
         spec = override_prior(spec, text)
     where = f"model {spec.name}"
-    if spec.family != "gaussian" or spec.covariates:
+    if not spec.is_linear:
         raise ModelError(
             "calibration fits means of a task's cells: it takes gaussian models without covariates",
             where,
@@ -124,4 +124,5 @@ def table_of_cells(cells: Cells, scores: Scores) -> Scores:
         problems=(),
         mapping=(("backbone", cells.objects), ("language", cells.conditions)),
         source=f"{scores.source} (means of task cells)",
+        failed=None,
     )

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from bayesjudge.cli.analysis_commands import anova, audit, calibrate
+from bayesjudge.cli.judge_commands import judge
 from bayesjudge.cli.plan_commands import assign, plan
 from bayesjudge.cli.rank_commands import compare, demo, rank
 from bayesjudge.cli.report_commands import report
@@ -45,6 +46,7 @@ for _command in (
     demo,
     plan,
     assign,
+    judge,
     convert,
     validate,
     rank,

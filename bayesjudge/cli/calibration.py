@@ -89,7 +89,7 @@ def run_calibrate(
             "Keep one or the other",
         )
     spec = None if closed_form else check_model(sampling.model or MODEL, sampling.prior or ())
-    engine = choose_engine(sampling.engine or "auto", "gaussian")
+    engine = choose_engine(sampling.engine or "auto", linear=True)
     settings = sampling.settings()
     Settings(**settings)
     words = {

@@ -68,10 +68,19 @@ def _show(spec: ModelSpec) -> None:
         )
     lines = [spec.summary, f"family {spec.family}, link {spec.link}"]
     if spec.intercept is not None:
-        lines.append(f"intercept {spec.intercept} about the location")
+        what = "the first place is worth" if spec.is_paired else "intercept"
+        lines.append(f"{what} {spec.intercept} about the location")
     if spec.degrees_of_freedom is not None:
         lines.append(f"degrees of freedom {spec.degrees_of_freedom}")
     lines += [f"slope of {c.column}, for one sd of it: {c.prior}" for c in spec.covariates]
+    if spec.discrimination is not None:
+        given = spec.discrimination
+        lines.append(
+            f"terms without {given.by} count by its discrimination, the logs of which deviate "
+            f"with a sd of prior {given.spread} and sum to zero"
+        )
+    if spec.ties is not None:
+        lines.append(f"chance of a tie between equals {spec.ties}")
     if spec.thresholds is not None:
         lines.append(_thresholds(spec.thresholds))
     lines += [f"after {reference}" for reference in spec.references]

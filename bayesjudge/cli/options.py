@@ -144,6 +144,14 @@ Sensitivity = Annotated[
         rich_help_panel=_FIT,
     ),
 ]
+Reliability = Annotated[
+    bool,
+    typer.Option(
+        "--reliability",
+        help="Also generalizability and dependability of the table (plan: of other designs), "
+        "effective number of judges, Krippendorff's alpha.",
+    ),
+]
 Model = Annotated[
     str | None, typer.Option("--model", help="A shipped model or a TOML file (crossed).")
 ]
@@ -171,7 +179,7 @@ ScenarioPool = Annotated[
 ]
 Latent = Annotated[
     bool,
-    typer.Option("--latent", help="Means on the latent scale of verdicts and categories."),
+    typer.Option("--latent", help="Means on the latent scale of verdicts, categories, battles."),
 ]
 RankSource = Annotated[
     list[str],

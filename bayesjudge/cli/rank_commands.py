@@ -41,6 +41,7 @@ def rank(
     finite_scenarios: o.FiniteScenarios = False,
     scenario_pool: o.ScenarioPool = None,
     latent: o.Latent = False,
+    reliability: o.Reliability = False,
     sensitivity: o.Sensitivity = False,
     log_likelihood: o.LogLikelihood = False,
     predictive: o.Predictive = False,
@@ -49,7 +50,11 @@ def rank(
     out: o.Out = None,
     quiet: o.Quiet = False,
 ) -> None:
-    """Rank the backbones of a score table, and say how sure the ranks are."""
+    """Rank the backbones of a score table, and say how sure the ranks are.
+
+    A column human_score, empty where there is no label, adds each judge's agreement with it
+    and human-anchored means; --random judge (or language) asks about one not in the table.
+    """
     with answering():
         from bayesjudge.cli.ranks import run_rank
         from bayesjudge.report.answers import Question
@@ -75,7 +80,9 @@ def rank(
             reading,
             by,
             sampling,
-            Question(ci_prob, rope, finite_scenarios, scenario_pool, latent, sensitivity),
+            Question(
+                ci_prob, rope, finite_scenarios, scenario_pool, latent, sensitivity, reliability
+            ),
             o.OutputOptions(json, out, quiet, allow_unconverged, log_likelihood, predictive),
         )
 

@@ -27,10 +27,14 @@ from bayesjudge.errors import UsageError
 from bayesjudge.fitted import Fit, load
 from bayesjudge.fitting import fit
 from bayesjudge.report.answers import Answer, Question, answer, result_object
+from bayesjudge.report.beside import beside_sentences, shown_tables
 from bayesjudge.report.files import Content, checked_folder
 from bayesjudge.report.page.names import FEED, FIGURE_FILES, PAGE, TABLE_FILES
 from bayesjudge.report.results_folder import (
+    BESIDE_FILES,
     INDEX_FILES,
+    OWN_FILES,
+    OWN_TITLES,
     RESULT_FILES,
     SENSITIVITY_FILE,
     files_of,
@@ -40,6 +44,7 @@ from bayesjudge.report.sentences import (
     assumption_sentences,
     group_sentences,
     question_sentences,
+    question_title,
     reading_sentences,
 )
 from bayesjudge.scores import Scores, read_scores
@@ -112,7 +117,8 @@ class Job:
     def files(self) -> tuple[str, ...]:
         """Names of the files that an answer is written to."""
         more = (SENSITIVITY_FILE,) if self.question.sensitivity else ()
-        return (*RESULT_FILES, *more, *self.shown.files)
+        own = (*RESULT_FILES, *BESIDE_FILES, *OWN_FILES)
+        return (*own, *more, *self.shown.files)
 
     @property
     def road(self) -> Road:
@@ -164,6 +170,7 @@ def run_rank(
         "scenario_pool": question.pool,
         "latent": question.latent,
         "sensitivity": question.sensitivity,
+        "reliability": question.reliability,
         **output.groups(),
     }
     words = [*reading.arguments(), *arguments_of({"by": by}), *sampling.arguments()]
@@ -226,7 +233,7 @@ def _job(
     spec = read_model(sampling.model or "crossed")
     for text in sampling.prior or ():
         spec = override_prior(spec, text)
-    engine = choose_engine(sampling.engine or "auto", spec.family, covariates=bool(spec.covariates))
+    engine = choose_engine(sampling.engine or "auto", spec.is_linear)
     settings = sampling.settings()
     needed = question.finite or question.pool is not None or shown.live
     if engine != "exact" and needed:
@@ -256,7 +263,12 @@ def _rank_saved(source: str, job: Job) -> None:
 def _leaving(found: Answer, job: Job, title: str = "") -> Answered:
     return Answered(
         lambda: result_object(found),
-        lambda: [_leaderboard(found, title), *_sensitivity(found)],
+        lambda: [
+            _leaderboard(found, title),
+            *_own(found),
+            *_beside(found),
+            *_sensitivity(found),
+        ],
         lambda: _files(found, job, title),
         "" if found.converged else found.alarm,
         group_sentences(found.fit),
@@ -303,7 +315,11 @@ def _answer_aloud(made: Fit, job: Job, extra: dict[str, Any], level: str | None 
     again = "fitting again with other priors" if job.question.sensitivity else "answering"
     with working(again, job.output.shows_progress):
         found = answer(made, job.question, extra)
-    lines = [*assumption_sentences(found), *question_sentences(found.about)]
+    lines = [
+        *assumption_sentences(found),
+        *question_sentences(found.about),
+        *beside_sentences(found.beside),
+    ]
     say_notes(lines, job.output.quiet, level)
     say_problems(found.findings, job.output.quiet, level)
     return found
@@ -317,8 +333,25 @@ def _leaderboard(found: Answer, title: str = "") -> RenderableType:
         best_set=found.best_set,
         ci_prob=found.question.ci_prob,
         pairwise=found.pairwise,
-        title=". ".join(part for part in (title, found.alarm) if part),
+        title=". ".join(part for part in (title, question_title(found.fit), found.alarm) if part),
     )
+
+
+def _beside(found: Answer) -> list[RenderableType]:
+    from bayesjudge.report.terminal import frame_table
+
+    ends = f", {found.question.ci_prob:.0%} intervals"
+    return [
+        frame_table(table, heading + (ends if "ci_lower" in table else ""))
+        for heading, table in shown_tables(found.beside)
+    ]
+
+
+def _own(found: Answer) -> list[RenderableType]:
+    from bayesjudge.report.terminal import frame_table
+
+    ends = f"{found.question.ci_prob:.0%} intervals"
+    return [frame_table(table, f"{OWN_TITLES[name]}, {ends}") for name, table in found.own.items()]
 
 
 def _sensitivity(found: Answer) -> list[RenderableType]:

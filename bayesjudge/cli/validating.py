@@ -45,10 +45,15 @@ def run_validate(
 
 
 def _lay_model(spec: ModelSpec, found: Reading) -> tuple[tuple[Problem, ...], Resolved | None]:
-    """Lay the model on the table, as ``rank`` would, and add what it finds."""
+    """Lay the model on the table, as ``rank`` would, and add what it finds.
+
+    Battles are laid on the model of battles where no other than the usual one is asked for.
+    """
     if found.scores is None:
         return found.problems, None
     try:
+        if found.scores.opponent is not None and spec.name == "crossed":
+            spec = read_model("pairwise")
         return found.problems, resolve(spec, found.scores)
     except BayesjudgeError as error:
         problem = Problem("error", error.what, error.where, 0, error.remedy)

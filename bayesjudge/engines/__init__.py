@@ -15,11 +15,10 @@ _EXTRAS = ("pymc",)
 __all__ = ["ENGINES", "Draws", "Engine", "Settings", "choose_engine", "load_engine"]
 
 
-def choose_engine(name: str, family: str, integrate: bool = True, covariates: bool = False) -> str:
+def choose_engine(name: str, linear: bool, integrate: bool = True) -> str:
     """Return the engine for ``auto``, else the one named.
 
-    ``auto`` is exact for gaussian models, unless every effect is to be sampled
-    or the model has covariates.
+    ``auto`` is exact for a linear gaussian model, unless every effect is to be sampled.
 
     Raises
     ------
@@ -27,8 +26,7 @@ def choose_engine(name: str, family: str, integrate: bool = True, covariates: bo
         For a name that is no engine, or one that cannot sample every effect.
     """
     if name == "auto":
-        exact = family == "gaussian" and integrate and not covariates
-        return "exact" if exact else "numpyro"
+        return "exact" if linear and integrate else "numpyro"
     if name == "exact" and not integrate:
         raise UsageError(
             "the exact engine integrates effects out", "integrate=False", "Use engine='numpyro'"

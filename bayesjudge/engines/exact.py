@@ -50,9 +50,14 @@ _ATTEMPTS = 2
 
 # Weights of which fewer count are adapted further, not drawn more of.
 _LEAST_EFFICIENCY = 0.05
-_DRAWS_AT_ONCE = 4000
+_DRAWS_AT_ONCE, _CHEAP_DRAWS_AT_ONCE = 4000, 16_000
 _MOST_DRAWS = 96_000
 _WANTED_ESS, _WANTED_DISTINCT = 1500, 2000
+
+# Share of the weights' effective size that every scale's mean and spread must keep.
+# Below it few heavy weights make up a scale's tail, which the proposal hardly
+# reaches: more of its draws would mend that too slowly, and Pareto k not see it.
+_LEAST_SHARE = 0.25
 
 
 def sample(resolved: Resolved, settings: Settings) -> Draws:
@@ -61,7 +66,7 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
     Raises
     ------
     ModelError
-        For a family other than gaussian, or covariates.
+        For a family other than gaussian, covariates or discrimination.
     """
     if resolved.spec.family != "gaussian":
         raise ModelError(
@@ -72,6 +77,12 @@ def sample(resolved: Resolved, settings: Settings) -> Draws:
     if resolved.covariates:
         raise ModelError(
             "the exact engine takes no covariates",
+            f"model {resolved.spec.name}",
+            "Use --engine numpyro, or leave the engine to be chosen",
+        )
+    if resolved.discrimination is not None:
+        raise ModelError(
+            "the exact engine takes no discrimination, by which effects are multiplied",
             f"model {resolved.spec.name}",
             "Use --engine numpyro, or leave the engine to be chosen",
         )
@@ -155,7 +166,10 @@ def _about(rng: np.random.Generator, start: Start) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Weighted:
-    """Draws y (n, D) of a proposal, the target there, their weights, and how well they fit."""
+    """Draws y (n, D) of a proposal, the target there, their weights, and how well they fit.
+
+    ``ess`` is the smallest, over reported scales, of their means and of their spreads.
+    """
 
     proposal: Proposal
     y: Floats
@@ -170,7 +184,12 @@ class _Weighted:
 
     @property
     def fits(self) -> bool:
-        return self.pareto_k <= PARETO_K_LIMIT and kish_ess(self.log_weight) >= ESS_LIMIT
+        size = kish_ess(self.log_weight)
+        return (
+            self.pareto_k <= PARETO_K_LIMIT
+            and size >= ESS_LIMIT
+            and self.ess >= _LEAST_SHARE * size
+        )
 
 
 def _weighted_draws(rng: np.random.Generator, start: Start, rough: Target, n: int) -> _Weighted:
@@ -196,8 +215,9 @@ def _final_draws(
     """Draw until the weights carry the effective size wanted, or more would be a waste."""
     d = proposal.mean.size
     y, log_density, log_ratio = np.empty((0, d)), np.empty(0), np.empty(0)
+    at_once = _DRAWS_AT_ONCE if target.likelihood.costly else _CHEAP_DRAWS_AT_ONCE
     while True:
-        more = proposal.draw(rng, max(_DRAWS_AT_ONCE, len(y) // 2))
+        more = proposal.draw(rng, max(at_once, len(y) // 2))
         value = target.log_density(more)
         y, log_density = np.vstack([y, more]), np.concatenate([log_density, value])
         log_ratio = np.concatenate([log_ratio, value - proposal.log_density(more)])

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from numpyro import handlers
 from numpyro.distributions import biject_to
-from numpyro.distributions.transforms import ExpTransform
+from numpyro.distributions.transforms import ExpTransform, SigmoidTransform
 from numpyro.infer import NUTS
 from numpyro.infer.util import constrain_fn, potential_energy
 
@@ -113,8 +113,11 @@ class Program:
         for name, shape in self.shapes.items():
             part = rng.uniform(-_SCATTER, _SCATTER, (chains, int(np.prod(shape))))
             if name in values:
-                positive = isinstance(self.transforms[name], ExpTransform)
-                known = np.log(values[name]) if positive else values[name]
+                known = values[name]
+                if isinstance(self.transforms[name], ExpTransform):
+                    known = np.log(known)
+                elif isinstance(self.transforms[name], SigmoidTransform):
+                    known = np.log(known) - np.log1p(-known)
                 part = part * _SCATTER + np.reshape(known, (1, -1))
             parts.append(part)
         return np.concatenate(parts, axis=1)

@@ -18,6 +18,7 @@ from bayesjudge.engines.likelihoods import (
     bernoulli_log_likelihood,
     continuous_log_likelihood,
     cumulative_log_likelihood,
+    davidson_log_likelihood,
 )
 from bayesjudge.engines.nuts import sample_prior, sample_scale, sample_unit_effects
 from bayesjudge.engines.observations import (
@@ -25,6 +26,7 @@ from bayesjudge.engines.observations import (
     information,
     observe,
 )
+from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Array = Any
@@ -33,6 +35,9 @@ type Ints = NDArray[np.int64]
 # The crossing of all facets is added up before rows are looked up in it, unless
 # it has so many more cells than there are rows.
 _MOST_CELLS_A_ROW = 4
+
+# Where a layout keeps what is known of the logs of discrimination.
+_DISCRIMINATION = "discrimination"
 
 
 class StopLogits(dist.Distribution):  # type: ignore[misc]
@@ -98,6 +103,9 @@ def lay_out(resolved: Resolved, aggregate: bool = True, adapt: bool = True) -> L
     """
     seen = observe(resolved, aggregate)
     crossed = [t for t in resolved.terms if _crosses(t)]
+    if resolved.spec.is_paired:
+        # A battle takes two levels of a term: they are looked up row by row.
+        crossed = []
     codes: dict[str, Ints] = {}
     sizes: dict[str, int] = {}
     for term in crossed:
@@ -109,7 +117,7 @@ def lay_out(resolved: Resolved, aggregate: bool = True, adapt: bool = True) -> L
     facets = tuple(name for name, _ in resolved.labels if name in codes)
     shape = tuple(sizes[name] for name in facets)
     cell = None
-    if np.prod(shape, dtype=float) <= _MOST_CELLS_A_ROW * seen.n_predictors:
+    if crossed and np.prod(shape, dtype=float) <= _MOST_CELLS_A_ROW * seen.n_predictors:
         cell = np.ravel_multi_index(tuple(codes[name] for name in facets), shape)
     known: dict[str, Any] = {}
     if adapt:
@@ -123,6 +131,9 @@ def lay_out(resolved: Resolved, aggregate: bool = True, adapt: bool = True) -> L
                 known[term.variable] = levels.reshape(term.shape)
             elif term.by_codes is None:
                 known[term.variable] = float(levels.mean())
+        if resolved.discrimination is not None:
+            # Of the log of a factor, where what answers are worth varies as much as noise.
+            known[_DISCRIMINATION] = resolved.score.size / len(resolved.discrimination.labels)
     return Layout(seen, facets, shape, cell, known)
 
 
@@ -139,25 +150,27 @@ def family_model(resolved: Resolved, layout: Layout) -> None:
     it at unit scale (non-centred), many make it the effect itself (centred).
     """
     unit, spec = resolved.unit, resolved.spec
-    grid: Array = jnp.zeros(layout.shape)
-    rows: Array = jnp.zeros(layout.seen.n_predictors)
+    size = layout.seen.n_predictors
+    # What an answer is worth, which counts by discrimination, stands apart.
+    grids: list[Array] = [jnp.zeros(layout.shape), jnp.zeros(layout.shape)]
+    parts: list[Array] = [jnp.zeros(size), jnp.zeros(size)]
     cutpoints = None
     if spec.intercept is not None:
         width = resolved.intercept_sd
-        rows = rows + numpyro.sample("intercept", dist.Normal(resolved.location, width))
+        parts[0] = parts[0] + numpyro.sample("intercept", dist.Normal(resolved.location, width))
     elif len(resolved.categories) > 1:
         cutpoints = _sample_cutpoints(resolved)
     for i, covariate in enumerate(resolved.covariates):
         width = covariate.prior.parameters[0] * unit
         slope = numpyro.sample(f"{covariate.name}_slope", dist.Normal(0.0, width))
-        rows = rows + slope * layout.seen.covariates[:, i]
+        parts[0] = parts[0] + slope * layout.seen.covariates[:, i]
     sds = {
         term.variable: sample_scale(site, unit)
         for site, term in zip(scale_sites(resolved), resolved.terms, strict=False)
     }
-    codes = dict(zip(sds, layout.seen.codes, strict=True))
-    for term in resolved.terms:
-        name = term.variable
+    rows_of = zip(layout.seen.codes, layout.seen.against, strict=True)
+    for term, (codes, against) in zip(resolved.terms, rows_of, strict=True):
+        name, scaled = term.variable, int(resolved.is_scaled(term))
         effect = _sample_effect(term, sds[name], layout.information.get(name))
         numpyro.deterministic(f"{name}_effect", effect)
         if layout.cell is not None and _crosses(term):
@@ -165,12 +178,19 @@ def family_model(resolved: Resolved, layout: Layout) -> None:
                 term.shape[term.dims.index(facet)] if facet in term.dims else 1
                 for facet in layout.facets
             ]
-            grid = grid + jnp.reshape(_in_order(effect, term, layout.facets), aligned)
+            part = jnp.reshape(_in_order(effect, term, layout.facets), aligned)
+            grids[scaled] = grids[scaled] + part
         else:
-            rows = rows + effect.ravel()[codes[name]]
+            parts[scaled] = parts[scaled] + effect.ravel()[codes]
+        if against is not None:
+            parts[scaled] = parts[scaled] - effect.ravel()[against]
     numpyro.deterministic("all_sd", jnp.concatenate(list(sds.values())))
     if layout.cell is not None:
-        rows = rows + grid.ravel()[layout.cell]
+        parts = [part + grid.ravel()[layout.cell] for part, grid in zip(parts, grids, strict=True)]
+    rows = parts[0]
+    if resolved.discrimination is not None:
+        factors = _sample_discrimination(resolved, layout.information.get(_DISCRIMINATION))
+        rows = rows + factors[layout.seen.discrimination_codes] * parts[1]
     numpyro.factor("scores", _log_likelihood(resolved, layout.seen, rows, cutpoints))
 
 
@@ -198,6 +218,8 @@ def _log_likelihood(
     resolved: Resolved, seen: Observations, eta: Array, cutpoints: Cutpoints | None
 ) -> Array:
     spec, unit = resolved.spec, resolved.unit
+    if spec.is_paired:
+        return davidson_log_likelihood(eta, _sample_tie_chance(resolved), seen)
     if spec.family == "bernoulli":
         return bernoulli_log_likelihood(eta, spec.link, seen)
     if spec.family == "cumulative":
@@ -214,6 +236,32 @@ def _log_likelihood(
     elif prior is not None:
         degrees = numpyro.sample("degrees_of_freedom", dist.Gamma(*prior.parameters))
     return continuous_log_likelihood(eta, variance, degrees, seen)
+
+
+def _sample_tie_chance(resolved: Resolved) -> Array | None:
+    prior = resolved.ties
+    if prior is None:
+        return None
+    if prior.distribution == "fixed":
+        return numpyro.deterministic("tie_chance", jnp.asarray(prior.parameters[0]))
+    return numpyro.sample("tie_chance", dist.Beta(*prior.parameters))
+
+
+def _sample_discrimination(resolved: Resolved, information: Any) -> Array:
+    """Sample factors whose logs sum to zero; coordinates as those of effects."""
+    given = resolved.discrimination
+    if given is None:
+        raise ModelError("the model has no discrimination")
+    shape = (len(given.labels),)
+    sd = sample_prior("discrimination_sd", given.spread, 1.0)
+    if given.spread.distribution == "fixed":
+        numpyro.deterministic("discrimination_sd", sd)
+    if information is None:
+        logs = sd * numpyro.sample("discrimination_z", dist.ZeroSumNormal(1.0, shape))
+    else:
+        wide = jnp.sqrt(1.0 + information * sd**2)
+        logs = sd / wide * numpyro.sample("discrimination_w", dist.ZeroSumNormal(wide, shape))
+    return numpyro.deterministic("discrimination", jnp.exp(logs))
 
 
 def _log_spacing(resolved: Resolved, n_cutpoints: int) -> Array | None:

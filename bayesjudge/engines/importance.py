@@ -336,14 +336,19 @@ def weighted_ess(log_weight: Floats, values: Floats, n_kept: int) -> float:
     systematic resampling rounds each row's count n_kept w up or down, by chance
     f, its fraction, which adds sum f (1 - f) (v - mean)^2 / n_kept^2. The size is
     that of as many independent draws as have the same variance, at most Kish's.
+    It is taken of each column's mean and of its mean square about it: the weights
+    of a tail that is hardly reached show in the second long before the first.
     """
     weight = np.exp(log_weight)
     squares = (values - weight @ values) ** 2
     fraction = np.modf(n_kept * weight)[0]
-    of_mean = (weight**2 + fraction * (1 - fraction) / n_kept**2) @ squares
-    of_one = weight @ squares
-    sizes = np.divide(of_one, of_mean, out=np.full(of_one.shape, np.inf), where=of_mean > 0)
-    return float(min(kish_ess(log_weight), sizes.min(initial=np.inf)))
+    of_weights = weight**2 + fraction * (1 - fraction) / n_kept**2
+    smallest = kish_ess(log_weight)
+    for spread in (squares, (squares - weight @ squares) ** 2):
+        of_one, of_mean = weight @ spread, of_weights @ spread
+        sizes = np.divide(of_one, of_mean, out=np.full(of_one.shape, np.inf), where=of_mean > 0)
+        smallest = min(smallest, float(sizes.min(initial=np.inf)))
+    return smallest
 
 
 def resample(rng: np.random.Generator, log_weight: Floats, n: int) -> NDArray[np.int64]:

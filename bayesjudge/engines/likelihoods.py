@@ -131,6 +131,28 @@ def bernoulli_log_likelihood(eta: Array, link: str, seen: Observations) -> Array
     return jnp.sum(seen.successes * log_cdf(eta) + failures * log_cdf(-eta))
 
 
+def davidson_log_likelihood(eta: Array, tie_chance: Array | None, seen: Observations) -> Array:
+    """Return the log-likelihood of outcomes between two models.
+
+    Parameters
+    ----------
+    eta : (P,)
+    tie_chance : scalar or None
+        Of equals; None where there are no ties.
+    """
+    if seen.trials is None or seen.successes is None or seen.ties is None:
+        raise ModelError("a model of battles is given no counts")
+    half = 0.5 * eta
+    total = jnp.logaddexp(half, -half)
+    gained = 2.0 * seen.successes + seen.ties - seen.trials
+    tied = jnp.zeros(())
+    if tie_chance is not None:
+        log_weight = jnp.log(2.0 * tie_chance) - jnp.log1p(-tie_chance)
+        total = jnp.logaddexp(total, log_weight)
+        tied = jnp.sum(seen.ties) * log_weight
+    return tied + jnp.sum(gained * half - seen.trials * total)
+
+
 def continuous_log_likelihood(
     eta: Array, variance: Array, degrees: Array | None, seen: Observations
 ) -> Array:

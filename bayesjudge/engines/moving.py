@@ -37,7 +37,7 @@ _WIDER, _DEGREES_OF_FREEDOM = 1.05, 50.0
 _STEP = 2.4
 
 # Sweeps before each of the times that the proposal is fitted to the chains.
-_WARM_UP = (20, 20)
+_WARM_UP = (20, 40)
 
 # Sweeps whose draws are kept, at the least and at most.
 _LEAST_SWEEPS, _MOST_SWEEPS = 20, 640

@@ -14,6 +14,9 @@ The densities that engines put on it, in these coordinates:
 - ``cutpoints_z``, (levels, C - 2): with thresholds by a facet, zero-sum normal
   over its levels; ``cutpoints_sd`` times it is added to the logs of the
   distances between neighbouring cutpoints, their mean kept;
+- ``discrimination_z``, (levels,): zero-sum normal; ``discrimination_sd`` times it is the
+  logarithm of the factors;
+- ``tie_chance``: beta, or fixed; nu = 2 tie_chance / (1 - tie_chance);
 - ``<covariate>_slope``: normal; ``degrees_of_freedom``: gamma of shape and rate.
 """
 
@@ -50,8 +53,12 @@ class Observations:
     ----------
     codes : tuple of (P,) int array
         Flat level of each term, in the order of the model's.
+    against : tuple of (P,) int array or None
+        Of battles: flat level of each term with backbone whose effect is taken off.
     covariates : (P, K) float array
         Centred and scaled.
+    discrimination_codes : (P,) int array or None
+        Level of the facet that discrimination is by.
     threshold_codes : (P,) int array or None
         Level of the facet that thresholds are by.
     residual_codes : (P,) int array
@@ -61,7 +68,9 @@ class Observations:
     score : (P,) float array or None
         Of gaussian and Student t models, where every score has its own.
     trials, successes : (P,) float arrays or None
-        Verdicts, and those that are 1.
+        Verdicts, and those that are 1; battles, and those that the first model won.
+    ties : (P,) float array or None
+        Battles that were tied.
     cell, category : (Q,) int arrays or None
         The pairs of predictor and category that occur, categories from 0.
     count : (Q,) float array or None
@@ -73,9 +82,12 @@ class Observations:
     threshold_codes: Ints | None
     residual_codes: Ints
     rows: Ints
+    against: tuple[Ints | None, ...] = ()
+    discrimination_codes: Ints | None = None
     score: Floats | None = None
     trials: Floats | None = None
     successes: Floats | None = None
+    ties: Floats | None = None
     cell: Ints | None = None
     category: Ints | None = None
     count: Floats | None = None
@@ -104,18 +116,24 @@ def observe(resolved: Resolved, aggregate: bool = True) -> Observations:
     first[rows[::-1]] = np.arange(n)[::-1]
     by = resolved.residual_by
     covariates = [c.values[first] for c in resolved.covariates]
-    thresholds = resolved.thresholds
+    thresholds, discrimination = resolved.thresholds, resolved.discrimination
     bare = Observations(
         codes=tuple(t.codes[first] for t in resolved.terms),
+        against=tuple(None if t.against is None else t.against[first] for t in resolved.terms),
         covariates=np.column_stack(covariates) if covariates else np.zeros((size, 0)),
         threshold_codes=None if thresholds is None else thresholds.codes[first],
         residual_codes=np.zeros(size, np.int64) if by is None else by[first],
         rows=rows,
+        discrimination_codes=None if discrimination is None else discrimination.codes[first],
     )
     if not latent:
         return replace(bare, score=resolved.score)
+    trials = np.bincount(rows, minlength=size).astype(float)
+    if resolved.spec.is_paired:
+        wins = np.bincount(rows, resolved.score == 1.0, minlength=size)
+        ties = np.bincount(rows, resolved.score == 0.5, minlength=size)
+        return replace(bare, trials=trials, successes=wins, ties=ties)
     if resolved.spec.family == "bernoulli":
-        trials = np.bincount(rows, minlength=size).astype(float)
         successes = np.bincount(rows, resolved.score, minlength=size)
         return replace(bare, trials=trials, successes=successes)
     number = (resolved.score - resolved.categories[0]).astype(np.int64)
@@ -136,6 +154,11 @@ def _predictors(resolved: Resolved) -> Ints:
     """Return the number of each score's predictor, counted from 0, (N,)."""
     codes = [t.codes for t in resolved.terms]
     sizes = [t.n_levels for t in resolved.terms]
+    against = resolved.term("backbone").against
+    if against is not None:
+        # With the facets of the other terms it says whose effects are taken off.
+        codes.append(against)
+        sizes.append(resolved.term("backbone").n_levels)
     if resolved.thresholds is not None:
         codes.append(resolved.thresholds.codes)
         sizes.append(len(resolved.thresholds.labels))
@@ -168,12 +191,18 @@ def information(resolved: Resolved) -> dict[str, Floats]:
     found = {}
     for term in resolved.terms:
         counts = np.bincount(term.codes, minlength=term.n_levels)
+        if term.against is not None:
+            counts = counts + np.bincount(term.against, minlength=term.n_levels)
         with np.errstate(divide="ignore"):
             variance = 1.0 / (counts * each)
             for other in finer:
                 level = np.full(other.n_levels, -1)
                 level[other.codes] = term.codes
-                if other is term or (level[other.codes] != term.codes).any():
+                if (
+                    other is term
+                    or other.against is not None
+                    or (level[other.codes] != term.codes).any()
+                ):
                     continue
                 number = np.bincount(level[level >= 0], minlength=term.n_levels)
                 variance = variance + (_GUESS * resolved.unit) ** 2 / number
@@ -189,6 +218,9 @@ def information_per_score(resolved: Resolved) -> float:
     """
     if not resolved.spec.is_latent:
         return 1.0 / resolved.unit**2
+    if resolved.spec.is_paired:
+        # Of a battle of equals, and of either side: the other is as little known.
+        return 0.125
     seen = category_counts(resolved) + 1.0
     p = seen / seen.sum()
     # Of a latent logistic residual whose category alone is seen: Whitehead (1993).

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.engines.protocol import Draws
-from bayesjudge.expectations import expected_scores
+from bayesjudge.expectations import expected_means
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 if TYPE_CHECKING:
@@ -31,13 +32,12 @@ def backbone_means(resolved: Resolved, draws: Draws) -> Floats:
     def flat(values: Floats) -> Floats:
         return values.reshape(n, *values.shape[2:])
 
-    cutpoints = draws.parameters.get("cutpoints")
-    found = expected_scores(
+    found = expected_means(
         resolved,
         flat(draws.intercept),
         {name: flat(v) for name, v in draws.effects.items()},
         {name: flat(v) for name, v in draws.scales.items()},
-        None if cutpoints is None else flat(cutpoints),
+        {name: flat(v) for name, v in draws.parameters.items()},
     )
     return found.reshape(*shape, -1)
 
@@ -46,13 +46,26 @@ def backbone_latent(resolved: Resolved, draws: Draws) -> Floats:
     """Return the mean predictor over the panel, (chain, draw, backbone).
 
     Every term of panel facets alone contributes its mean over all facets but
-    backbone; where the effects sum to zero that mean is zero.
+    backbone; where the effects sum to zero that mean is zero. What counts by
+    discrimination counts by its mean over the panel. Of battles it is the strength
+    alone, without what a place is worth.
     """
-    total = draws.intercept[..., None]
+    paired = resolved.spec.is_paired
+    total = np.zeros_like(draws.intercept)[..., None] if paired else draws.intercept[..., None]
     for term in resolved.terms:
-        if set(term.dims) <= set(resolved.panel):
-            total = total + panel_average(term, draws.effects[term.variable])
+        if set(term.dims) <= set(resolved.panel) and not (paired and "backbone" not in term.dims):
+            mean = panel_average(term, draws.effects[term.variable])
+            total = total + mean * panel_factor(resolved, draws.parameters, term)
     return total
+
+
+def panel_factor(
+    resolved: Resolved, parameters: Mapping[str, Floats], term: ResolvedTerm
+) -> Floats | float:
+    """Return the mean discrimination that a term counts by, (chain, draw, 1); 1 without."""
+    if not resolved.is_scaled(term):
+        return 1.0
+    return np.asarray(parameters["discrimination"].mean(axis=-1, keepdims=True))
 
 
 def panel_average(term: ResolvedTerm, effect: Floats) -> Floats:
@@ -131,6 +144,8 @@ def threshold_labels(resolved: Resolved) -> tuple[str, ...]:
 
 
 def _parameter_dims(resolved: Resolved, name: str) -> tuple[str, ...]:
+    if name == "discrimination" and resolved.discrimination is not None:
+        return (resolved.discrimination.by,)
     if name != "cutpoints":
         return ()
     return ("threshold",) if resolved.thresholds is None else (resolved.thresholds.by, "threshold")

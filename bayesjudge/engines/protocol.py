@@ -88,7 +88,8 @@ class Draws:
         Of importance weights; None for Markov chains.
     parameters : dict of (chain, draw, ...) arrays
         What only some families have: ``cutpoints`` (threshold, or the facet they
-        are by and threshold), ``cutpoints_sd``, ``degrees_of_freedom`` and slopes
+        are by and threshold), ``cutpoints_sd``, ``degrees_of_freedom``,
+        ``discrimination`` (levels), ``discrimination_sd``, ``tie_chance`` and slopes
         of covariates, ``<covariate>_slope``, for one sd of the covariate.
     notes : tuple of str
         What the user has to know of how they were made.

@@ -34,10 +34,12 @@ from bayesjudge.engines.pymc_likelihoods import (
     Cutpoints,
     bernoulli_log_likelihood,
     cumulative_log_likelihood,
+    davidson_log_likelihood,
     draw_stop_logits,
     stop_logits_density,
 )
 from bayesjudge.engines.sampled import draws_of_samples, kept_terms, starting_values
+from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved, ResolvedTerm
 from bayesjudge.spec import Prior
 
@@ -146,18 +148,29 @@ def linear_predictor(resolved: Resolved, seen: Observations) -> Tensor:
     """Sample intercept, slopes, scales and effects inside a model; return their sum (P,)."""
     unit = resolved.unit
     mean: Tensor = pt.zeros(seen.n_predictors)
+    # What an answer is worth, which counts by discrimination, stands apart.
+    worth: Tensor = pt.zeros(seen.n_predictors)
     if resolved.spec.intercept is not None:
         mean = mean + pm.Normal("intercept", resolved.location, resolved.intercept_sd)
     for covariate, values in zip(resolved.covariates, seen.covariates.T, strict=True):
         width = covariate.prior.parameters[0] * unit
         mean = mean + pm.Normal(f"{covariate.name}_slope", 0.0, width) * values
     sites = scale_sites(resolved)
-    for site, term, codes in zip(sites, resolved.terms, seen.codes, strict=False):
+    terms = zip(resolved.terms, seen.codes, seen.against, strict=True)
+    for site, (term, codes, against) in zip(sites, terms, strict=False):
         sd = sample_scale(site, unit)
         effect = sample_unit_effects(term) * _sd_of_levels(sd, term)
         pm.Deterministic(f"{term.variable}_effect", effect, dims=term.dims)
-        mean = mean + effect.ravel()[codes]
-    return mean
+        part = effect.ravel()[codes]
+        if against is not None:
+            part = part - effect.ravel()[against]
+        if resolved.is_scaled(term):
+            worth = worth + part
+        else:
+            mean = mean + part
+    if resolved.discrimination is None:
+        return mean
+    return mean + _sample_discrimination(resolved)[seen.discrimination_codes] * worth
 
 
 def sample_unit_effects(term: ResolvedTerm) -> Tensor:
@@ -206,6 +219,26 @@ def _sd_of_levels(sd: Tensor, term: ResolvedTerm) -> Tensor:
     return sd if term.by_codes is None else sd[term.by_codes].reshape(term.shape)
 
 
+def _sample_discrimination(resolved: Resolved) -> Tensor:
+    """Sample factors whose logs sum to zero inside a model, (levels,)."""
+    given = resolved.discrimination
+    if given is None:
+        raise ModelError("the model has no discrimination")
+    sd = _sample_prior("discrimination_sd", given.spread, 1.0)
+    z = pm.ZeroSumNormal("discrimination_z", 1.0, n_zerosum_axes=1, dims=given.by)
+    return pm.Deterministic("discrimination", pt.exp(sd * z), dims=given.by)
+
+
+def _sample_tie_chance(resolved: Resolved) -> Tensor | None:
+    prior = resolved.ties
+    if prior is None:
+        return None
+    if prior.distribution == "fixed":
+        return _sample_prior("tie_chance", prior, 1.0)
+    alpha, beta = prior.parameters
+    return pm.Beta("tie_chance", alpha=alpha, beta=beta)
+
+
 def _sample_cutpoints(resolved: Resolved) -> Cutpoints | None:
     """Sample the cutpoints inside a model; None for a family or table without any."""
     n_cutpoints = len(resolved.categories) - 1
@@ -233,6 +266,10 @@ def _observe_scores(
 ) -> None:
     """Lay the scores on their predictors inside a model."""
     spec = resolved.spec
+    if spec.is_paired:
+        log_p = davidson_log_likelihood(mean, _sample_tie_chance(resolved), seen)
+        pm.Potential(_SCORES, log_p)
+        return
     if spec.family == "bernoulli":
         pm.Potential(_SCORES, bernoulli_log_likelihood(mean, spec.link, seen))
         return

@@ -171,6 +171,21 @@ def _log_normal_interval(lower: Tensor, upper: Tensor, log_gap: Tensor) -> Tenso
     return pt.where(close, density, top + log_one_minus_exp(log_ndtr(a) - top))
 
 
+def davidson_log_likelihood(eta: Tensor, tie_chance: Tensor | None, seen: Observations) -> Tensor:
+    """Return the log-likelihood of outcomes between two models, a scalar."""
+    if seen.trials is None or seen.successes is None or seen.ties is None:
+        raise ModelError("a model of battles is given no counts")
+    half = 0.5 * eta
+    total = pt.softplus(eta) - half
+    gained = 2.0 * seen.successes + seen.ties - seen.trials
+    tied: Tensor = pt.zeros(())
+    if tie_chance is not None:
+        log_weight = pt.log(2.0 * tie_chance) - pt.log1p(-tie_chance)
+        total = total + pt.softplus(log_weight - total)
+        tied = pt.sum(seen.ties) * log_weight
+    return tied + pt.sum(gained * half - seen.trials * total)
+
+
 def bernoulli_log_likelihood(eta: Tensor, link: str, seen: Observations) -> Tensor:
     """Return the log-likelihood of verdicts, without the binomial coefficients."""
     if seen.trials is None or seen.successes is None:

@@ -34,6 +34,11 @@ def starting_values(resolved: Resolved) -> dict[str, Any]:
     """Return where chains start, by site: the table's own frequencies, middling scales."""
     values: dict[str, Any] = {"degrees_of_freedom": np.asarray(10.0)}
     spec = resolved.spec
+    if resolved.ties is not None:
+        tied = float((resolved.score == 0.5).sum()) + 1.0
+        values["tie_chance"] = np.asarray(tied / (resolved.score.size + 3.0))
+    if resolved.discrimination is not None:
+        values["discrimination_sd"] = np.asarray(resolved.discrimination.spread.parameters[0] / 2)
     if spec.intercept is not None:
         values["intercept"] = np.asarray(_middle(resolved))
     elif len(resolved.categories) > 1:
@@ -50,6 +55,9 @@ def _middle(resolved: Resolved) -> float:
     """Return roughly where the intercept will lie."""
     if not resolved.spec.is_latent:
         return resolved.location
+    if resolved.spec.is_paired:
+        share = (float(resolved.score.sum()) + 1.0) / (resolved.score.size + 2.0)
+        return float(logit(share))
     rejected, accepted = category_counts(resolved) + 1.0
     share = accepted / (rejected + accepted)
     return float(logit(share) if resolved.spec.link == "logit" else ndtri(share))
@@ -78,7 +86,8 @@ def draws_of_samples(resolved: Resolved, samples: dict[str, Any], stats: dict[st
         ``all_sd``, the scales of all terms in a row; ``noise_variance`` with its
         floor, of families that have it; ``intercept``, ``<term>_effect`` of the
         terms that are kept, ``<scale>_center`` and ``<scale>_spread``,
-        ``degrees_of_freedom``, ``<covariate>_slope``, ``cutpoints_x``,
+        ``degrees_of_freedom``, ``<covariate>_slope``, ``tie_chance``,
+        ``discrimination`` and ``discrimination_sd``, ``cutpoints_x``,
         ``cutpoints_sd`` and ``log_spacing`` (level of the facet, distance), where
         the model has them. Others are not looked at.
     stats : dict of (chain, draw) arrays
@@ -108,6 +117,7 @@ def draws_of_samples(resolved: Resolved, samples: dict[str, Any], stats: dict[st
 
 def _parameters(resolved: Resolved, samples: dict[str, Any]) -> dict[str, Floats]:
     names = ["degrees_of_freedom", "cutpoints_sd"]
+    names += ["discrimination", "discrimination_sd", "tie_chance"]
     names += [f"{c.name}_slope" for c in resolved.covariates]
     found = {name: np.asarray(samples[name]) for name in names if name in samples}
     if "cutpoints_x" in samples:

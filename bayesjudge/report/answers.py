@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from bayesjudge import ranking
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import CI_KIND, CI_PROB, Fit
+from bayesjudge.own_tables import own_tables
+from bayesjudge.report.beside import Beside, beside, beside_object
 from bayesjudge.scores.problems import Problem
 from bayesjudge.sensitivity import sensitivity_findings
 
@@ -33,6 +35,8 @@ class Question:
         Put means on the latent scale of verdicts and categories.
     sensitivity : bool
         Fit twice more, with wider and narrower priors of scales.
+    reliability : bool
+        Add coefficients of generalizability, effective judges, Krippendorff's alpha.
 
     Raises
     ------
@@ -46,6 +50,7 @@ class Question:
     pool: int | None = None
     latent: bool = False
     sensitivity: bool = False
+    reliability: bool = False
 
     def __post_init__(self) -> None:
         ranking.check_probability(self.ci_prob, "ci_prob")
@@ -83,10 +88,14 @@ class Answer:
     findings : tuple of Problem
         Where a gaussian model is wrong for the table, the data's own standard errors
         disagree with the posterior, or the answer rests on the priors.
+    beside : Beside
+        Human labels, the other readings of a random judge, reliability, failed scores.
     about : dict of str to str
         Which question was answered, by ``judges``, ``languages``, ``scenarios``.
     extra : dict
         More for ``meta``.
+    own : dict of str to DataFrame
+        What only some models say: ``judge_worth``, ``position_bias``.
     """
 
     fit: Fit
@@ -100,8 +109,10 @@ class Answer:
     best_set: tuple[str, ...]
     sensitivity: pd.DataFrame | None
     findings: tuple[Problem, ...]
+    beside: Beside
     about: dict[str, str]
     extra: dict[str, Any]
+    own: dict[str, pd.DataFrame]
 
     @property
     def converged(self) -> bool:
@@ -129,6 +140,7 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
     pool, prob, latent = question.scenario_pool(fit), question.ci_prob, question.latent
     asked: dict[str, Any] = {"scenario_pool": pool, "latent": latent}
     sensitivity = fit.prior_sensitivity(**asked) if question.sensitivity else None
+    others = beside(fit, prob, reliability=question.reliability)
     return Answer(
         fit=fit,
         question=question,
@@ -147,9 +159,12 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
             *fit.check_findings(),
             *(() if latent else fit.standard_error_findings()),
             *(() if sensitivity is None else sensitivity_findings(sensitivity)),
+            *others.findings,
         ),
+        beside=others,
         about=what_is_answered(fit, pool, latent),
         extra=dict(extra or {}),
+        own=own_tables(fit, prob),
     )
 
 
@@ -220,7 +235,13 @@ def what_is_answered(fit: Fit, pool: int | None, latent: bool = False) -> dict[s
 def _what_a_mean_is(fit: Fit, latent: bool) -> dict[str, str]:
     about = {}
     if latent:
-        about["mean"] = f"on the latent scale, in {fit.spec.link}s"
+        strengths = ", strengths that sum to zero" if fit.spec.is_paired else ""
+        about["mean"] = f"on the latent scale, in {fit.spec.link}s{strengths}"
+    elif fit.spec.is_paired:
+        about["mean"] = (
+            "the chance to win against the other models, a tie counting half, shown first as "
+            "often as second"
+        )
     elif fit.spec.family == "bernoulli":
         about["mean"] = "the probability of a 1"
     elif fit.spec.family == "cumulative":
@@ -256,6 +277,8 @@ def result_object(found: Answer) -> dict[str, Any]:
             for name, row in zip(found.pairwise.index, found.pairwise.to_numpy(), strict=True)
         },
         "diagnostics": {key: state[key] for key in (*first, *(k for k in state if k not in first))},
+        **found.own,
+        **beside_object(found.beside),
         "meta": _meta(found),
     }
 

@@ -33,6 +33,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "language_labels": ("labelled", "bought", "if_labelled"),
     "posterior": ("gaps", "rates", "thresholds", "shared"),
     "failures": ("summary", "by_language"),
+    "human_agreement": ("by_judge", "by_language"),
 }
 """Tables of each analysis, in the order they are told."""
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from bayesjudge.report import markdown
 from bayesjudge.report.answers import Answer, result_object
+from bayesjudge.report.beside import anchored_table, beside_sentences, beside_tables
 from bayesjudge.report.files import Content
 from bayesjudge.report.json_text import to_json
 from bayesjudge.report.page.names import PAGE
 from bayesjudge.report.sentences import (
     assumption_sentences,
     question_sentences,
+    question_title,
     reading_sentences,
 )
 from bayesjudge.text import markdown as escaped
@@ -38,6 +40,20 @@ RESULT_FILES = (
     PAGE,
     "posterior.nc",
 )
+BESIDE_FILES = (
+    "human_anchored.csv",
+    "prediction_powered.csv",
+    "human_agreement.csv",
+    "failure_rates.csv",
+    "missing_bounds.csv",
+)
+"""Written where there are human labels, or failed scores."""
+OWN_TITLES = {
+    "judge_worth": "What a judge's score is worth (relative to the panel's mean)",
+    "position_bias": "What the first place is worth between equals (0.5: no bias)",
+}
+"""Tables that only some models have, by key."""
+OWN_FILES = tuple(f"{name}.csv" for name in OWN_TITLES)
 SENSITIVITY_FILE = "sensitivity.csv"
 INDEX_FILES = ("index.csv", "result.json")
 
@@ -90,7 +106,18 @@ def files_of(found: Answer, contents: Contents) -> dict[str, Content]:
         pairs["differences.csv"] = csv_text(found.differences)
     if found.sensitivity is not None:
         pairs[SENSITIVITY_FILE] = csv_text(found.sensitivity)
+    others = found.beside
+    if others.anchored is not None and others.anchored.labels:
+        pairs["human_anchored.csv"] = csv_text(anchored_table(others.anchored))
+    if others.anchored is not None:
+        pairs["prediction_powered.csv"] = csv_text(others.anchored.powered)
+    if others.agreement is not None:
+        pairs["human_agreement.csv"] = csv_text(others.agreement)
+    if others.missing is not None:
+        pairs["failure_rates.csv"] = csv_text(others.missing.rates)
+        pairs["missing_bounds.csv"] = csv_text(others.missing.bounds)
     pairs |= {name: csv_text(table) for name, table in beside.page_tables(contents).items()}
+    pairs |= {f"{name}.csv": csv_text(table) for name, table in found.own.items()}
     return {
         "leaderboard.csv": csv_text(found.leaderboard),
         "rank_probabilities.csv": csv_text(found.rank_probabilities, "backbone"),
@@ -142,7 +169,8 @@ def report_text(found: Answer, contents: Contents) -> str:
     from bayesjudge.report.page.beside import page_markdown
 
     fit = found.fit
-    heading = f"Leaderboard: {contents.title}" if contents.title else "Leaderboard"
+    named = ". ".join(part for part in (contents.title, question_title(fit)) if part)
+    heading = f"Leaderboard: {named}" if named else "Leaderboard"
     parts = [f"# {escaped(heading)}\n"]
     if found.alarm:
         parts.append(f"> **{escaped(found.alarm)}**\n")
@@ -161,7 +189,14 @@ def report_text(found: Answer, contents: Contents) -> str:
         parts.append(markdown.problems_table(found.findings))
     if found.sensitivity is not None:
         parts += ["## P(best) with other priors\n", markdown.frame_table(found.sensitivity)]
+    for name, table in found.own.items():
+        parts += [f"## {escaped(OWN_TITLES[name])}\n", markdown.frame_table(table)]
     parts += ["## Variance components\n", markdown.frame_table(found.components)]
+    for name, table in beside_tables(found.beside):
+        parts += [f"## {escaped(name)}\n", markdown.frame_table(table)]
+    said = beside_sentences(found.beside)
+    if said:
+        parts += ["## Human labels, reliability, failed scores\n", _bullets(said)]
     parts.append(page_markdown(contents))
     parts.append("## What was read, left out and assumed\n")
     unused = found.extra.get("unused_columns") or ()

@@ -22,6 +22,12 @@ def question_sentences(about: Mapping[str, str]) -> list[str]:
     return [f"{facet}: {meaning}" for facet, meaning in about.items()]
 
 
+def question_title(fit: Fit) -> str:
+    """Say in a heading that a leaderboard is about judges or languages not in the table."""
+    new = [name for name in ("judge", "language") if name in fit.resolved.random]
+    return f"Under a new {' and a new '.join(new)}" if new else ""
+
+
 def dropped_sentences(dropped: Sequence[Dropped]) -> list[str]:
     """Say which terms were left out, those of one reason together."""
     reasons: dict[str, list[str]] = {}
@@ -56,7 +62,8 @@ def assumption_sentences(found: Answer) -> list[str]:
     fit, made = found.fit, found.fit.metadata
     scores, settings = fit.scores, made["settings"]
     excluded = f", {scores.n_excluded:,} rows excluded" if scores.n_excluded else ""
-    said = [f"{len(scores):,} scores of {len(fit.labels)} backbones{excluded}"]
+    kind = "battles" if fit.spec.is_paired else "scores"
+    said = [f"{len(scores):,} {kind} of {len(fit.labels)} backbones{excluded}"]
     if scores.lower_is_better:
         said.append("lower scores are better")
     said.append(f"model {fit.spec.title}; terms {', '.join(t.name for t in fit.resolved.terms)}")

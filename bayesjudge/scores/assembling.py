@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError, UsageError
+from bayesjudge.scores.battles import OPPONENT, problems_of_battles, sides_of
 from bayesjudge.scores.checking import (
     check_labels,
     check_scale,
@@ -24,9 +25,9 @@ from bayesjudge.scores.design import Design, describe_design, problems_of_design
 from bayesjudge.scores.duplicates import check_duplicates
 from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.problems import Problem
-from bayesjudge.scores.raw import RawTable
+from bayesjudge.scores.raw import Labels, RawTable
 from bayesjudge.scores.scales import check_scales
-from bayesjudge.scores.table import Facet, Scores, Tag
+from bayesjudge.scores.table import Facet, Failed, Scores, Tag
 
 MAX_GROUP_LEVELS = 200
 """Unused columns of more levels are not searched for a second scale."""
@@ -158,8 +159,12 @@ def assemble(
         candidate, used = _build(table, resolved, wishes, options, rows, problems, by)
     design = None
     if candidate is not None and wishes.measured == "backbone":
-        design = describe_design(candidate)
-        problems.extend(problems_of_design(candidate, design))
+        design = describe_design(candidate if candidate.opponent is None else sides_of(candidate))
+        problems.extend(
+            problems_of_design(candidate, design)
+            if candidate.opponent is None
+            else problems_of_battles(candidate)
+        )
     rank = {"error": 0, "warning": 1, "note": 2}
     ordered = tuple(sorted(problems, key=lambda problem: rank[problem.severity]))
     if any(problem.severity == "error" for problem in ordered):
@@ -189,6 +194,12 @@ def _build(
         labels[name], more = check_labels(table, name, columns[name], rows, options.strict)
         problems.extend(more)
         keep &= labels[name].codes >= 0
+    others = None
+    if OPPONENT in columns and "backbone" in labels:
+        others, more = check_labels(table, OPPONENT, columns[OPPONENT], rows, options.strict)
+        problems.extend(more)
+        keep &= others.codes >= 0
+        labels["backbone"], others = _of_one_set(labels["backbone"], others)
     covariates = {}
     for name in resolved.covariates:
         if name in columns:
@@ -221,13 +232,22 @@ def _build(
         )
         return None, None
     used, score = rows[keep], parsed.score[keep]
-    facets = []
+    without_score = np.flatnonzero(~np.isfinite(parsed.score))
+    facets, lost = [], []
+    opponent = None
     for name, column in labels.items():
-        codes = column.codes[keep]
-        problems.extend(warn_of_emptied(name, column.levels, column.codes, codes))
+        every, codes = column.codes, column.codes[keep]
+        if others is not None and name == "backbone":
+            every = np.concatenate([every, others.codes])
+            codes = np.concatenate([codes, others.codes[keep]])
+        problems.extend(warn_of_emptied(name, column.levels, every, codes))
         present, compact = np.unique(codes, return_inverse=True)
         levels = tuple(column.levels[code] for code in present)
-        facets.append(Facet(name, wishes.role_of(name), levels, compact.astype(np.int64)))
+        lost.append(_codes_among(column.codes[without_score], present))
+        compact = compact.astype(np.int64)
+        if others is not None and name == "backbone":
+            compact, opponent = compact[: used.size], compact[used.size :]
+        facets.append(Facet(name, wishes.role_of(name), levels, compact))
     measured = next(facet for facet in facets if facet.name == wishes.measured)
     if measured.n_levels < 2:
         verb = "rank" if measured.name == "backbone" else "compare"
@@ -241,11 +261,15 @@ def _build(
             )
         )
     unused = [name for name in resolved.unused if name != by]
-    if not options.replicates:
+    # The same two models meet again and again where no scenario tells battles apart.
+    if not options.replicates and (opponent is None or "scenario" in labels):
         cells = [(facet.name, facet.levels, facet.codes) for facet in facets]
+        if opponent is not None:
+            cells.append((OPPONENT, measured.levels, opponent))
         problems.extend(check_duplicates(table, used, cells, unused))
     problems.extend(check_scale(table, columns["score"], used, score, options.scale))
-    problems.extend(_check_scales(table, used, score, facets, unused, measured))
+    if opponent is None:
+        problems.extend(_check_scales(table, used, score, facets, unused, measured))
     scores = Scores(
         score=score,
         facets=tuple(facets),
@@ -259,8 +283,31 @@ def _build(
         covariates=tuple((name, values[keep]) for name, values in covariates.items()),
         numbers=tuple((name, values[keep]) for name, (values, _) in numbers.items()),
         tags=tuple(Tag(n, tag.levels, tag.codes[rows][keep]) for n, tag in tags.items()),
+        # Of a battle without a winner neither backbone's score is known to fail.
+        failed=None
+        if opponent is not None
+        else Failed(tuple(labels), np.array(lost, np.int64).reshape(len(labels), -1).T),
+        opponent=opponent,
     )
     return scores, used
+
+
+def _codes_among(codes: NDArray[np.int64], present: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where codes stand among those present; -1 where they do not."""
+    at = np.minimum(np.searchsorted(present, codes), present.size - 1)
+    return np.where(present[at] == codes, at, -1).astype(np.int64)
+
+
+def _of_one_set(one: Labels, other: Labels) -> tuple[Labels, Labels]:
+    """Return two columns of labels with the levels of both."""
+    levels = tuple(sorted({*one.levels, *other.levels}))
+    position = {level: i for i, level in enumerate(levels)}
+
+    def moved(labels: Labels) -> Labels:
+        lookup = np.array([*(position[level] for level in labels.levels), -1], dtype=np.int64)
+        return replace(labels, codes=lookup[labels.codes], levels=levels)
+
+    return moved(one), moved(other)
 
 
 def _check_scales(

@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.assembling import Options, Reading, assemble, filter_rows, listed
+from bayesjudge.scores.battles import battle_columns, read_outcomes
 from bayesjudge.scores.columns import Wishes, resolve_columns
 from bayesjudge.scores.formats.wide import guess_pattern, is_wide, lengthen
 from bayesjudge.scores.problems import Problem
@@ -301,6 +302,10 @@ def read_source(source: Any, format_name: str | None, wishes: Wishes) -> RawTabl
         As ``read_raw`` and ``wide.lengthen``.
     """
     table = read_raw(source, format_name)
+    battle = battle_columns(tuple(table.columns), wishes.columns)
+    if battle is not None and not is_wide(format_name):
+        points = "score" in wishes.columns or battle.winner == "score"
+        return read_outcomes(table, battle, points)
     if format_name is None and not wishes.columns.get("score"):
         return _ask_whether_wide(table)
     if format_name is not None and is_wide(format_name):

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bayesjudge.errors import UsageError
+from bayesjudge.scores.battles import OPPONENT, battle_columns
 from bayesjudge.scores.problems import Problem
+from bayesjudge.scores.raw import plain_name
 from bayesjudge.scores.table import CANONICAL_FACETS, Role
 
 ROLES = ("score", *CANONICAL_FACETS, "human_score")
@@ -28,6 +30,7 @@ RESERVED = (
     *ROLES,
     *("chain", "draw", "intercept", "sigma", "cutpoints", "backbone_mean"),
     *("backbone_latent", "threshold", "degrees_of_freedom"),
+    *("opponent", "tie_chance", "discrimination"),
 )
 """Names that a facet of the user's cannot bear: the posterior uses them."""
 
@@ -93,7 +96,8 @@ class Wishes:
                     "Give the model's covariate another name, and map its column to that",
                 )
         for role in self.columns:
-            if role not in (*ROLES, *self.covariates, *self.numbers, *self.tags, *named):
+            own = (*self.covariates, *self.numbers, *self.tags, *named)
+            if role not in (*ROLES, OPPONENT, *own):
                 raise UsageError(
                     f"{role!r} is no role that a column can have",
                     f"--column {role}={self.columns[role]}",
@@ -159,7 +163,8 @@ class Resolved:
     @property
     def facets(self) -> tuple[str, ...]:
         """Facets that have a column, in order."""
-        others = ("score", "human_score", *self.covariates, *self.numbers, *self.tags)
+        beside = (*self.covariates, *self.numbers, *self.tags)
+        others = ("score", OPPONENT, "human_score", *beside)
         return tuple(role for role, _ in self.mapping if role not in others)
 
 
@@ -189,6 +194,12 @@ def resolve_columns(names: Sequence[str], wishes: Wishes) -> Resolved:
                 Problem("warning", f"there is no column {column!r} to ignore", "--ignore")
             )
     named = dict(wishes.columns)
+    battle = battle_columns(names, named)
+    if battle is not None:
+        found_roles = (("backbone", battle.first), (OPPONENT, battle.second))
+        named = {**dict(found_roles), **named}
+        if battle.winner is not None:
+            named.setdefault("score", battle.winner)
     asked = (*wishes.added, *wishes.covariates)
     named.update({name: name for name in asked if name not in named})
     for role, wanted in named.items():
@@ -233,17 +244,12 @@ def resolve_columns(names: Sequence[str], wishes: Wishes) -> Resolved:
     for name in free:
         problems.extend(_doubtful(name, found))
     beside = (*wishes.covariates, *wishes.numbers, *wishes.tags)
-    order = ("score", *CANONICAL_FACETS, *wishes.added, "human_score", *beside)
+    order = ("score", *CANONICAL_FACETS, OPPONENT, *wishes.added, "human_score", *beside)
     mapping = tuple((role, found[role]) for role in order if role in found)
     unused = tuple(name for name in names if name not in found.values())
     return Resolved(
         mapping, unused, tuple(problems), wishes.covariates, wishes.numbers, wishes.tags
     )
-
-
-def plain_name(name: str) -> str:
-    """Write a column's name as synonyms are: lower case, with underscores."""
-    return re.sub(r"[\s\-]+", "_", name.strip()).lower()
 
 
 def _find(wanted: str, names: Sequence[str]) -> str | None:

@@ -4,7 +4,8 @@ Term u has covariance pattern V_u = Z C Z': Z the indicator of its levels, C a
 projection that removes the mean over each facet the effects sum to zero over.
 With M the projection that removes the intercept, the components are
 identifiable where G_uv = tr(M V_u M V_v) is non-singular. G is computed from
-counts, never from an N x N matrix.
+counts, never from an N x N matrix. Where a score is an outcome between two backbones, Z
+has a 1 for the one and a -1 for the other.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ class Pattern:
         Over which of these facets the effects sum to zero.
     order : int
         Number of facets, those a facet is nested in included.
+    against : (N,) int array or None
+        Where a score is the outcome between two backbones: the flat level whose
+        effect is taken off.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Pattern:
     shape: tuple[int, ...]
     centred: tuple[bool, ...]
     order: int
+    against: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,15 @@ class Unidentified:
     confounded_with: tuple[str, ...]
 
 
-def gram(patterns: tuple[Pattern, ...]) -> NDArray[np.float64]:
+def gram(patterns: tuple[Pattern, ...], intercept: bool = True) -> NDArray[np.float64]:
     """Return G_uv = tr(M V_u M V_v).
 
     Parameters
     ----------
     patterns : tuple of T Pattern
         The residual is a pattern too: every score its own level.
+    intercept : bool
+        False leaves M out, for a model without intercept.
 
     Returns
     -------
@@ -68,12 +75,12 @@ def gram(patterns: tuple[Pattern, ...]) -> NDArray[np.float64]:
     g = np.zeros((size, size))
     for i, u in enumerate(patterns):
         for j in range(i + 1):
-            g[i, j] = g[j, i] = _trace(u, patterns[j])
+            g[i, j] = g[j, i] = _trace(u, patterns[j], intercept)
     return g
 
 
 def identify(
-    patterns: tuple[Pattern, ...], protected: frozenset[str]
+    patterns: tuple[Pattern, ...], protected: frozenset[str], intercept: bool = True
 ) -> tuple[tuple[str, ...], tuple[Unidentified, ...]]:
     """Drop terms until those left are identifiable.
 
@@ -85,6 +92,8 @@ def identify(
     patterns : tuple of Pattern
     protected : frozenset of str
         Names never dropped (the residual, the object of measurement).
+    intercept : bool
+        Whether the model has one.
 
     Returns
     -------
@@ -94,7 +103,7 @@ def identify(
         are confounded with one another, the last entry names one of them.
     """
     names = [p.name for p in patterns]
-    g = gram(patterns)
+    g = gram(patterns, intercept)
     alive = list(range(len(patterns)))
     dropped: list[Unidentified] = []
     while alive:
@@ -140,33 +149,35 @@ def _null_loadings(g: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.linalg.norm(null, axis=1))
 
 
-def _trace(u: Pattern, v: Pattern) -> float:
+def _trace(u: Pattern, v: Pattern, intercept: bool) -> float:
     if any(v.centred) and not any(u.centred):
         u, v = v, u
+    # Without an intercept nothing is projected away.
+    n = float(u.codes.size) if intercept else np.inf
     if not any(u.centred):
-        return _trace_of_counts(u, v)
+        return _trace_of_counts(u, v, n)
     if any(v.centred):
-        cross = _cross_counts(u, v).toarray()
-        n = float(u.codes.size)
-        cross = cross - np.outer(cross.sum(axis=1), cross.sum(axis=0)) / n
+        cross = _cross_counts(u, v).toarray() - np.outer(_counts(u), _counts(v)) / n
         cross = _centre(_centre(cross, u).T, v)
         return float(np.sum(cross * cross))
-    return _trace_centred_by_free(u, v)
+    return _trace_centred_by_free(u, v, n)
 
 
-def _trace_of_counts(u: Pattern, v: Pattern) -> float:
-    n = float(u.codes.size)
-    joint = np.unique(u.codes * np.int64(np.prod(v.shape)) + v.codes, return_counts=True)[1]
+def _trace_of_counts(u: Pattern, v: Pattern, n: float) -> float:
     n_u, n_v = _counts(u), _counts(v)
+    apart = float(n_u @ n_u) * float(n_v @ n_v)
+    if u.against is not None or v.against is not None:
+        cross = _cross_counts(u, v)
+        both = float(n_u @ (cross @ n_v))
+        return float((cross.data**2).sum()) - 2 * both / n + apart / n**2
+    joint = np.unique(u.codes * np.int64(np.prod(v.shape)) + v.codes, return_counts=True)[1]
     together = float(np.sum(joint.astype(float) ** 2))
     both = float(np.sum(n_u[u.codes] * n_v[v.codes]))
-    apart = float(n_u @ n_u) * float(n_v @ n_v)
     return together - 2 * both / n + apart / n**2
 
 
-def _trace_centred_by_free(u: Pattern, v: Pattern) -> float:
+def _trace_centred_by_free(u: Pattern, v: Pattern, n: float) -> float:
     # u has few levels and v may have one a score: everything stays L_u x L_u.
-    n = float(u.codes.size)
     cross = _cross_counts(u, v)
     n_u, n_v = _counts(u), _counts(v)
     cross_n = np.asarray(cross @ n_v)
@@ -179,15 +190,32 @@ def _trace_centred_by_free(u: Pattern, v: Pattern) -> float:
 
 
 def _counts(u: Pattern) -> NDArray[np.float64]:
-    return np.bincount(u.codes, minlength=int(np.prod(u.shape))).astype(float)
+    size = int(np.prod(u.shape))
+    count = np.bincount(u.codes, minlength=size).astype(float)
+    if u.against is not None:
+        count -= np.bincount(u.against, minlength=size)
+    return count
 
 
 def _cross_counts(u: Pattern, v: Pattern):  # type: ignore[no-untyped-def]
     from scipy.sparse import csr_array
 
+    if u.against is not None or v.against is not None:
+        return (_indicator(u).T @ _indicator(v)).tocsr()
     ones = np.ones(u.codes.size)
     shape = (int(np.prod(u.shape)), int(np.prod(v.shape)))
     return csr_array((ones, (u.codes, v.codes)), shape=shape)
+
+
+def _indicator(u: Pattern):  # type: ignore[no-untyped-def]
+    from scipy.sparse import csr_array
+
+    n, shape = u.codes.size, (u.codes.size, int(np.prod(u.shape)))
+    levels, signs = u.codes[:, None], np.ones((n, 1))
+    if u.against is not None:
+        levels, signs = np.stack([u.codes, u.against], axis=1), np.tile([1.0, -1.0], (n, 1))
+    rows = np.repeat(np.arange(n), levels.shape[1])
+    return csr_array((signs.ravel(), (rows, levels.ravel())), shape=shape)
 
 
 def _centre(rows: NDArray[np.float64], u: Pattern) -> NDArray[np.float64]:

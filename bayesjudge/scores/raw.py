@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -205,6 +206,11 @@ def concatenate(source: str, tables: Sequence[RawTable]) -> RawTable:
         tuple(part for table in tables for part in table.parts),
         tuple(problem for table in tables for problem in table.problems),
     )
+
+
+def plain_name(name: str) -> str:
+    """Write a column's name as synonyms are: lower case, with underscores."""
+    return re.sub(r"[\s\-]+", "_", name.strip()).lower()
 
 
 def is_valid_text(text: str) -> bool:

@@ -83,6 +83,37 @@ class Tag:
 
 
 @dataclass(frozen=True, eq=False)
+class Failed:
+    """Rows that have labels but no usable score.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Facets, as the table has them.
+    codes : (n, n_facets) int array
+        Index into the levels of each; -1 where the row has no label, or one of which
+        no score is left.
+    """
+
+    names: tuple[str, ...]
+    codes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return int(self.codes.shape[0])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Failed):
+            return NotImplemented
+        return self.names == other.names and np.array_equal(self.codes, other.codes)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def of(self, name: str) -> NDArray[np.int64]:
+        """Return the (n,) codes of a facet."""
+        return self.codes[:, self.names.index(name)]
+
+
+@dataclass(frozen=True, eq=False)
 class Scores:
     """A validated table: one score a row, integer codes a facet.
 
@@ -116,6 +147,12 @@ class Scores:
         Numbers beside the scores, nan where there is none.
     tags : tuple of Tag
         Text beside the scores.
+    failed : Failed or None
+        Rows left out for want of a score; None where that was not looked at.
+    opponent : (N,) int array or None
+        Of battles: the second backbone, an index into the levels of ``backbone``,
+        which holds the first. Scores are then 1 where the first won, 0 where the
+        second did and 0.5 for a tie.
     """
 
     score: NDArray[np.float64]
@@ -131,6 +168,8 @@ class Scores:
     covariates: tuple[tuple[str, NDArray[np.float64]], ...] = ()
     numbers: tuple[tuple[str, NDArray[np.float64]], ...] = ()
     tags: tuple[Tag, ...] = ()
+    failed: Failed | None = None
+    opponent: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         for name, values in self.covariates:
@@ -169,6 +208,8 @@ class Scores:
                 for (_, own), (_, theirs) in zip(self.numbers, other.numbers, strict=True)
             )
             and self.tags == other.tags
+            and self.failed == other.failed
+            and _equal_or_both_none(self.opponent, other.opponent)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -241,7 +282,10 @@ class Scores:
         return self.facet(name).codes
 
 
-def _equal_or_both_none(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> bool:
+def _equal_or_both_none(
+    a: NDArray[np.float64] | NDArray[np.int64] | None,
+    b: NDArray[np.float64] | NDArray[np.int64] | None,
+) -> bool:
     if a is None or b is None:
         return a is b
     return np.array_equal(a, b, equal_nan=True)

@@ -12,6 +12,7 @@ FAMILIES = {
     "student_t": ("identity",),
     "bernoulli": ("logit", "probit"),
     "cumulative": ("logit", "probit"),
+    "davidson": ("logit",),
 }
 
 # Number of parameters of each named distribution.
@@ -20,9 +21,15 @@ SCALE_PRIORS = {"half_normal": 1, "lognormal": 2, "fixed": 1}
 SPREAD_PRIORS = {"half_normal": 1, "fixed": 1}
 # Shape and rate.
 DEGREES_PRIORS = {"gamma": 2, "fixed": 1}
+# Of a probability.
+CHANCE_PRIORS = {"beta": 2, "fixed": 1}
 
 # Scores of these are answers behind a link: priors are on its scale.
-LATENT_FAMILIES = ("bernoulli", "cumulative")
+LATENT_FAMILIES = ("bernoulli", "cumulative", "davidson")
+
+# A score of these is the outcome between two backbones, its predictor the
+# difference of their effects.
+PAIRED_FAMILIES = ("davidson",)
 
 # A scale so large that nothing is shrunk: the limit in which posterior means
 # are contrasts of cell means (STATISTICS section 2).
@@ -110,6 +117,19 @@ class Thresholds:
 
 
 @dataclass(frozen=True)
+class Discrimination:
+    """How strongly a facet's levels respond to what an answer is worth.
+
+    Terms without the facet are multiplied by a factor of its level. The logs of
+    the factors deviate with a sd of prior ``spread`` and sum to zero over the
+    levels: their geometric mean is 1.
+    """
+
+    by: str
+    spread: Prior
+
+
+@dataclass(frozen=True)
 class ModelSpec:
     """One statistical model; every engine interprets it.
 
@@ -117,10 +137,11 @@ class ModelSpec:
     ----------
     name, summary : str
     references : tuple of str
-    family : {"gaussian", "student_t", "bernoulli", "cumulative"}
+    family : {"gaussian", "student_t", "bernoulli", "cumulative", "davidson"}
     link : str
     intercept : Prior or None
-        Normal about the location c; None for cumulative models.
+        Normal about the location c; None for cumulative models. Of outcomes
+        between two backbones what the first place is worth.
     terms : tuple of Term
     residual : Scale or None
         None for families without a residual scale.
@@ -128,6 +149,10 @@ class ModelSpec:
         Of Student's t; None for the others.
     covariates : tuple of Covariate
     thresholds : Thresholds or None
+    discrimination : Discrimination or None
+        None where all judges respond alike.
+    ties : Prior or None
+        Of the chance of a tie between equals; None for families without ties.
     overrides : tuple of str
         What ``--prior`` changed, as the user wrote it.
     """
@@ -143,12 +168,25 @@ class ModelSpec:
     covariates: tuple[Covariate, ...] = ()
     thresholds: Thresholds | None = None
     degrees_of_freedom: Prior | None = None
+    discrimination: Discrimination | None = None
+    ties: Prior | None = None
     overrides: tuple[str, ...] = field(default=())
 
     @property
     def is_latent(self) -> bool:
         """Whether scores are answers behind a link, and effects on its scale."""
         return self.family in LATENT_FAMILIES
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether a score is the outcome between two backbones."""
+        return self.family in PAIRED_FAMILIES
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether scores are normal about a sum of effects, which can be integrated out."""
+        plain = self.family == "gaussian" and not self.covariates
+        return plain and self.discrimination is None
 
     @property
     def title(self) -> str:
@@ -198,6 +236,13 @@ class ModelSpec:
                 thresholds["by"] = self.thresholds.by
                 thresholds["deviation"] = self.thresholds.deviation.to_data()
             data["thresholds"] = thresholds
+        if self.discrimination is not None:
+            data["discrimination"] = {
+                "by": self.discrimination.by,
+                "spread": self.discrimination.spread.to_data(),
+            }
+        if self.ties is not None:
+            data["ties"] = self.ties.to_data()
         return data
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from bayesjudge.errors import ModelError
 from bayesjudge.spec.model import (
+    CHANCE_PRIORS,
     DEGREES_PRIORS,
     FLAT_SCALE,
     LOCATION_PRIORS,
@@ -79,6 +80,11 @@ def _override_other(spec: ModelSpec, parts: list[str], text: str, where: str) ->
     if parts == ["thresholds", "deviation"] and thresholds is not None and thresholds.by:
         prior = _prior_from_text(text, SPREAD_PRIORS, where)
         return replace(spec, thresholds=replace(thresholds, deviation=prior))
+    if parts == ["discrimination", "spread"] and spec.discrimination is not None:
+        prior = _prior_from_text(text, SPREAD_PRIORS, where)
+        return replace(spec, discrimination=replace(spec.discrimination, spread=prior))
+    if parts == ["ties"] and spec.ties is not None:
+        return replace(spec, ties=_prior_from_text(text, CHANCE_PRIORS, where))
     if len(parts) == 2 and parts[1] == "slope":
         named = [c for c in spec.covariates if c.column == parts[0]]
         if named:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bayesjudge.errors import ModelError
 from bayesjudge.spec.model import (
+    CHANCE_PRIORS,
     DEGREES_PRIORS,
     FAMILIES,
     FLAT_SCALE,
@@ -15,6 +16,7 @@ from bayesjudge.spec.model import (
     SCALE_PRIORS,
     SPREAD_PRIORS,
     Covariate,
+    Discrimination,
     ModelSpec,
     Prior,
     Scale,
@@ -34,6 +36,8 @@ _TOP_KEYS = (
     "residual",
     "degrees_of_freedom",
     "thresholds",
+    "discrimination",
+    "ties",
 )
 
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -56,6 +60,7 @@ def parse_model(data: Mapping[str, Any], where: str = "model") -> ModelSpec:
     _required_exactly_if(has_residual, data, "residual", family, where)
     _required_exactly_if(family == "cumulative", data, "thresholds", family, where)
     _required_exactly_if(family == "student_t", data, "degrees_of_freedom", family, where)
+    _required_exactly_if(family == "davidson", data, "ties", family, where)
     residual = None
     if has_residual:
         table = _table(data["residual"], where, "residual")
@@ -81,6 +86,12 @@ def parse_model(data: Mapping[str, Any], where: str = "model") -> ModelSpec:
             data["degrees_of_freedom"], DEGREES_PRIORS, where, "degrees_of_freedom"
         )
         if family == "student_t"
+        else None,
+        discrimination=_parse_discrimination(data["discrimination"], family, where)
+        if "discrimination" in data
+        else None,
+        ties=parse_prior(data["ties"], CHANCE_PRIORS, where, "ties")
+        if family == "davidson"
         else None,
     )
 
@@ -178,8 +189,10 @@ def parse_prior(data: Any, allowed: Mapping[str, int], where: str, key: str) -> 
         raise ModelError(f"{key}.{name} is {value!r}", where, f"It takes {allowed[name]} number(s)")
     parameters = tuple(float(n) for n in numbers)
     positive = parameters[-1] > 0 or (name == "fixed" and parameters[-1] == 0)
-    if name == "gamma" or allowed is DEGREES_PRIORS:
+    if name in ("gamma", "beta") or allowed is DEGREES_PRIORS:
         positive = min(parameters) > 0
+    if name == "fixed" and allowed is CHANCE_PRIORS:
+        positive = 0 < parameters[0] < 1
     if not positive or not all(abs(p) < float("inf") for p in parameters):
         raise ModelError(f"{key}.{name} is {value!r}", where, "A width is positive and finite")
     return Prior(name, parameters)
@@ -214,6 +227,27 @@ def _parse_thresholds(data: Any, where: str) -> Thresholds:
     _check_keys(table, ("by", "deviation"), ("by", "deviation"), where, "thresholds")
     deviation = parse_prior(table["deviation"], SPREAD_PRIORS, where, "thresholds.deviation")
     return Thresholds(_text(table["by"], where, "thresholds.by"), deviation)
+
+
+def _parse_discrimination(data: Any, family: str, where: str) -> Discrimination:
+    if family not in ("gaussian", "student_t"):
+        raise ModelError(
+            f"family {family!r} has no discrimination",
+            where,
+            "Take the key 'discrimination' out; gaussian and student_t models can have it",
+        )
+    table = _table(data, where, "discrimination")
+    _check_keys(table, ("by", "spread"), ("by", "spread"), where, "discrimination")
+    by = _text(table["by"], where, "discrimination.by")
+    if by == "backbone":
+        raise ModelError(
+            "discrimination is by 'backbone', which is what is measured",
+            where,
+            'Name another facet, as by = "judge"',
+        )
+    return Discrimination(
+        by, parse_prior(table["spread"], SPREAD_PRIORS, where, "discrimination.spread")
+    )
 
 
 def _required_exactly_if(

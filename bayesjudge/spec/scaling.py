@@ -13,8 +13,8 @@ def scale_priors(spec: ModelSpec, factor: float) -> ModelSpec:
 
     Those of terms, of the residual and of judges' thresholds. What a scale is
     fixed at, ``flat`` included, stays: that is no prior. So do the spread of scales
-    by a facet, which is a ratio, and the priors of intercept, slopes and degrees of
-    freedom, which are of no scale.
+    by a facet and of discrimination, which are ratios, and the priors of intercept,
+    slopes, ties and degrees of freedom, which are of no scale.
     """
     told = f"all scales x {factor:g}"
     residual, thresholds = spec.residual, spec.thresholds

@@ -199,7 +199,7 @@ def compare(name: str, effort: Effort) -> dict[str, Any]:
         {
             "quantity": q,
             "exact": {k: ours[q][k] for k in _MOMENTS},
-            "numpyro": {k: theirs[q][k] for k in _MOMENTS},
+            "numpyro": theirs[q],
             **{
                 f"{k}_z": (ours[q][k] - theirs[q][k])
                 / float(np.hypot(ours[q][f"{k}_error"], theirs[q][f"{k}_error"]))
@@ -219,6 +219,7 @@ def compare(name: str, effort: Effort) -> dict[str, Any]:
         "numpyro_ess": round(chains.convergence.ess_bulk_min),
         "numpyro_r_hat": chains.convergence.r_hat_max,
         "numpyro_divergences": chains.convergence.divergences,
+        "numpyro_ranks": chains.rank_probabilities().to_numpy().tolist(),
         "seconds": round(time.perf_counter() - started, 1),
         **_ranks(fits, chains),
         "quantities": rows,

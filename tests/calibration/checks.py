@@ -75,14 +75,19 @@ def from_priors(resolved: Resolved, rng: np.random.Generator) -> Floats:
     return simulate_scores(resolved, rng)[0]
 
 
+def moderate(resolved: Resolved, rng: np.random.Generator) -> tuple[Floats, dict[str, Any]]:
+    """Draw scores of moderate effects, and their truth."""
+    kept = {t.name for t in resolved.terms}
+    sd = {name: value for name, value in SD.items() if name in kept or name == "residual"}
+    others = {name: 0.0 for name in kept if name not in SD}
+    return simulate_scores(resolved, rng, sd={**sd, **others})
+
+
 def plain(
     resolved: Resolved, rng: np.random.Generator, center: float = 6.5, unit: float = 1.0
 ) -> tuple[Floats, Floats]:
     """Return predictors and residuals of moderate effects."""
-    kept = {t.name for t in resolved.terms}
-    sd = {name: value for name, value in SD.items() if name in kept or name == "residual"}
-    others = {name: 0.0 for name in kept if name not in SD}
-    score, truth = simulate_scores(resolved, rng, sd={**sd, **others})
+    score, truth = moderate(resolved, rng)
     eta = np.zeros(score.size)
     for term in resolved.terms:
         eta += truth["effects"][term.variable].ravel()[term.codes]
@@ -118,6 +123,22 @@ def one_judge_wide(resolved: Resolved, rng: np.random.Generator) -> Floats:
     eta, residual = plain(resolved, rng)
     judge = resolved.term("judge").codes
     return eta + residual * np.where(judge == 0, 2.0, 1.0)
+
+
+def one_judge_keen(resolved: Resolved, rng: np.random.Generator, factor: float = 2.0) -> Floats:
+    """The first judge's scores move twice as far with what an answer is worth."""
+    score, truth = moderate(resolved, rng)
+    worth = np.zeros(score.size)
+    for term in resolved.terms:
+        if "judge" not in term.dims:
+            worth += truth["effects"][term.variable].ravel()[term.codes]
+    judge = resolved.term("judge").codes
+    return 6.5 + score - truth["intercept"] + (factor - 1.0) * worth * (judge == 0)
+
+
+def one_judge_keener(resolved: Resolved, rng: np.random.Generator) -> Floats:
+    """The first judge's scores move half as far again with what an answer is worth."""
+    return one_judge_keen(resolved, rng, 1.5)
 
 
 def one_backbone_wide(resolved: Resolved, rng: np.random.Generator) -> Floats:
@@ -156,6 +177,8 @@ FAULTS = {
     "whole scores of 1 to 5 (a note)": Case(likert, wanted="values", scale=(1.0, 5.0)),
     "ceiling": Case(ceiling, wanted="ends of the scale", scale=(1.0, 10.0)),
     "one judge twice as wide": Case(one_judge_wide, wanted="spread by judge"),
+    "one judge moves twice as far": Case(one_judge_keen, wanted="discrimination by judge"),
+    "one judge moves half as far again": Case(one_judge_keener, wanted="discrimination by judge"),
     "one backbone twice as wide": Case(
         one_backbone_wide, wanted="spread by backbone", model="crossed_common"
     ),

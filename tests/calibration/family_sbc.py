@@ -29,6 +29,7 @@ from bayesjudge.engines import Settings, exact
 from bayesjudge.engines.posterior import backbone_means
 from bayesjudge.engines.protocol import Draws
 from bayesjudge.resolution import Resolved, resolve
+from bayesjudge.scores.table import Facet, Scores
 from bayesjudge.simulation import simulate_scores
 from bayesjudge.spec import Prior, Thresholds, read_model
 from tests.calibration import pymc_tables, side_by_side
@@ -86,6 +87,8 @@ STUDIES: dict[str, Study] = {
     "ordinal, probit, thresholds by judge": Study("ordinal", changes=_BY_JUDGE, scale=(1, 4)),
     "robust": Study("robust"),
     "uncertainty": Study("uncertainty", shape=_LANGUAGES),
+    "judge_scale": Study("judge_scale", shape={"backbone": 3, "scenario": 6, "judge": 3}),
+    "pairwise": Study("pairwise"),
 }
 
 
@@ -117,6 +120,8 @@ class Outcome:
 def resolved_design(study: Study) -> Resolved:
     """Return the model on its design."""
     spec = replace(read_model(study.model), **study.changes)
+    if spec.is_paired:
+        return resolve(spec, battles(study.shape))
     scores = design(study.shape)
     n = len(scores)
     covariates = tuple(
@@ -129,19 +134,43 @@ def resolved_design(study: Study) -> Resolved:
     return resolve(spec, replace(blank, score=np.full(n, lowest)))
 
 
+def battles(shape: Mapping[str, int]) -> Scores:
+    """Return a design of battles: every pair in every cell, either order in turn."""
+    n_backbones = shape["backbone"]
+    pairs = np.array([(a, b) for a in range(n_backbones) for b in range(a)])
+    others = design({name: n for name, n in shape.items() if name != "backbone"})
+    cell, pair = np.indices((len(others), len(pairs))).reshape(2, -1)
+    # Whole cells go round, or the order would be that of the pair or of the judge.
+    side = (cell + cell // 2 + pair) % 2
+    backbone = Facet(
+        "backbone",
+        "panel",
+        tuple(f"backbone {i}" for i in range(n_backbones)),
+        pairs[pair, side].astype(np.int64),
+    )
+    facets = tuple(replace(f, codes=f.codes[cell]) for f in others.facets)
+    # Every outcome occurs, or the table would have no ties to model.
+    score = np.arange(cell.size) % 3 / 2
+    return Scores(score, (backbone, *facets), opponent=pairs[pair, 1 - side].astype(np.int64))
+
+
 def run_study(
-    name: str, n_tables: int, effort: Effort = FULL, sampler: Sampler | None = None
+    name: str,
+    n_tables: int,
+    effort: Effort = FULL,
+    sampler: Sampler | None = None,
+    first: int = 0,
 ) -> Outcome:
-    """Draw truths and tables, sample all, and rank the truths."""
+    """Draw truths and tables from seed ``first`` on, sample all, and rank the truths."""
     study, started = STUDIES[name], time.perf_counter()
     base = resolved_design(study)
     tables, truths = [], []
-    for seed in range(n_tables):
+    for seed in range(first, first + n_tables):
         score, truth = simulate_scores(base, np.random.default_rng([21, seed]))
         tables.append(replace(base, score=score))
         truths.append(truth)
     draws = (sampler or SAMPLERS[study.engine])(tables, effort)
-    rng = np.random.default_rng(22)
+    rng = np.random.default_rng(22 if not first else [22, first])
     ranks: dict[str, list[int]] = {}
     sums = []
     for table, truth, drawn in zip(tables, truths, draws, strict=True):
@@ -163,6 +192,39 @@ def run_study(
         float(np.mean(diverging)),
         time.perf_counter() - started,
     )
+
+
+def joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of a study whose tables were drawn in pieces."""
+    one, sizes = outcomes[0], [o.residual.size for o in outcomes]
+    return Outcome(
+        {name: np.concatenate([o.ranks[name] for o in outcomes]) for name in one.ranks},
+        one.n_ranked,
+        np.concatenate([o.residual for o in outcomes]),
+        np.concatenate([o.variance for o in outcomes]),
+        float(np.average([o.divergent for o in outcomes], weights=sizes)),
+        sum(o.seconds for o in outcomes),
+    )
+
+
+def in_pieces(folder: Path, name: str, n_tables: int, first: int) -> Outcome:
+    """Run a piece of a study, keep it in a folder, and return all that is there of the study."""
+    folder.mkdir(parents=True, exist_ok=True)
+    own = run_study(name, n_tables, first=first)
+    kept = {f"rank {q}": r for q, r in own.ranks.items()}
+    numbers = np.array([own.n_ranked, own.divergent, own.seconds])
+    np.savez(
+        folder / f"{name}-{first:05d}.npz",
+        residual=own.residual, variance=own.variance, numbers=numbers, **kept,
+    )  # fmt: skip
+    found = []
+    for path in sorted(folder.glob(f"{name}-*.npz")):
+        with np.load(path) as data:
+            ranks = {k.removeprefix("rank "): data[k] for k in data if k.startswith("rank ")}
+            n_ranked, divergent, seconds = data["numbers"].tolist()
+            sums = data["residual"], data["variance"]
+        found.append(Outcome(ranks, int(n_ranked), *sums, divergent, seconds))
+    return joined(found)
 
 
 def _p_best_sums(means: Floats, truth: Floats) -> tuple[float, float]:
@@ -355,6 +417,8 @@ def main(words: Iterable[str] | None = None) -> None:
     parser.add_argument("--studies", nargs="*", default=list(STUDIES), choices=list(STUDIES))
     parser.add_argument("--tables", type=int, default=300)
     parser.add_argument("--broken", nargs="*", default=list(BROKEN), choices=list(BROKEN))
+    parser.add_argument("--first", type=int, default=0, help="seed of the first table")
+    parser.add_argument("--pieces", type=Path, help="folder that keeps pieces, told together")
     parser.add_argument("--broken-tables", type=int, default=100)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--name", default="family_sbc")
@@ -374,7 +438,11 @@ def main(words: Iterable[str] | None = None) -> None:
         write(result, markdown(result), arguments.out, arguments.name)
 
     for name in arguments.studies:
-        found = tell(run_study(name, arguments.tables))
+        if arguments.pieces is None:
+            outcome = run_study(name, arguments.tables, first=arguments.first)
+        else:
+            outcome = in_pieces(arguments.pieces, name, arguments.tables, arguments.first)
+        found = tell(outcome)
         result["studies"][name] = found
         save()
         print(f"{name}: {found['seconds']} s", file=sys.stderr, flush=True)

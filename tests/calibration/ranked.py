@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr
+from scipy.special import expit, ndtr, softmax
 from scipy.stats import norm, t
 
 from bayesjudge.engines.posterior import backbone_means
@@ -87,10 +87,23 @@ def log_chances(resolved: Resolved, draws: Draws) -> Floats:
     """Return the log density of each score given every effect, (n, N)."""
     n = draws.intercept.size
     eta = np.broadcast_to(draws.intercept.reshape(n, 1), (n, resolved.score.size))
+    factor = np.ones((n, 1))
+    if resolved.discrimination is not None:
+        own = draws.parameters["discrimination"].reshape(n, -1)
+        factor = own[:, resolved.discrimination.codes]
     for term in resolved.terms:
-        eta = eta + draws.effects[term.variable].reshape(n, -1)[:, term.codes]
+        effect = draws.effects[term.variable].reshape(n, -1)
+        part = effect[:, term.codes]
+        if resolved.spec.is_paired and "backbone" in term.dims:
+            part = part - effect[:, term.against]
+        eta = eta + (part * factor if "judge" not in term.dims else part)
     for covariate in resolved.covariates:
         eta = eta + draws.parameters[f"{covariate.name}_slope"].reshape(n, 1) * covariate.values
+    if resolved.spec.is_paired:
+        chance = draws.parameters["tie_chance"].reshape(n, 1)
+        weights = np.stack([0.0 * eta, np.log(2 * chance / (1 - chance)) + eta / 2, eta])
+        outcome = np.round(2 * resolved.score).astype(int)
+        return np.asarray(np.log(softmax(weights, axis=0))[outcome, :, np.arange(outcome.size)].T)
     if resolved.spec.is_latent:
         return _log_chance(resolved, draws, eta)
     by = 0 if resolved.residual_by is None else resolved.residual_by

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from numpyro.infer.hmc import hmc
 
+from bayesjudge.engines import scaled
 from bayesjudge.engines.collapsed import Collapsed, collapse
 from bayesjudge.engines.coordinates import constants, scale_sites
 from bayesjudge.engines.families import Program, flatten
@@ -67,8 +68,10 @@ def sample_tables(tables: Sequence[Resolved], effort: Effort, seed: int = 0) -> 
     """
     spec = tables[0].spec
     with jax.enable_x64(True):
-        if spec.family == "gaussian" and not spec.covariates:
+        if spec.is_linear:
             return _sample_integrated(tables, effort, seed)
+        if spec.discrimination is not None:
+            return _sample_scaled(tables, effort, seed)
         return _sample_families(tables, effort, seed)
 
 
@@ -90,8 +93,9 @@ def data_of(resolved: Resolved) -> dict[str, Any]:
     """Return what differs between tables of one design: scores, and coordinates."""
     layout = lay_out(resolved)
     seen: dict[str, Any] = {}
-    if resolved.spec.family == "bernoulli":
+    if resolved.spec.family in ("bernoulli", "davidson"):
         seen["successes"] = layout.seen.successes
+        seen["ties"] = layout.seen.ties
     elif resolved.spec.family == "cumulative":
         number = (resolved.score - resolved.categories[0]).astype(np.int64)
         counts = np.zeros((layout.seen.n_predictors, len(resolved.categories)))
@@ -148,6 +152,28 @@ def _sample_families(tables: Sequence[Resolved], effort: Effort, seed: int) -> l
         )
         for i, table in enumerate(tables)
     ]
+
+
+# Gaussian models with discrimination, effects integrated out
+
+
+def _sample_scaled(tables: Sequence[Resolved], effort: Effort, seed: int) -> list[Draws]:
+    base = tables[0]
+    coordinates, blocks = scaled.Coordinates(base), scaled.lay_blocks(base)
+    assert blocks is not None
+    starts = [coordinates.start(np.random.default_rng([seed, i]), 1) for i in range(len(tables))]
+    data = [scaled.stats_of(blocks, t.score, t.location) for t in tables]
+    q, stats = run_chains(
+        scaled.potential_of(coordinates, blocks), np.concatenate(starts), data, effort, seed
+    )
+    every = {t.variable for t in base.terms}
+    draws = []
+    for i, table in enumerate(tables):
+        rng = np.random.default_rng([seed, i, 1])
+        found = scaled.finish(table, coordinates, blocks, q[i][None], rng, every)
+        own = {name: value[i][None] for name, value in stats.items()}
+        draws.append(replace(found, sample_stats=own))
+    return draws
 
 
 # Gaussian models, effects integrated out

@@ -10,9 +10,9 @@ import numpy as np
 
 from bayesjudge.errors import UsageError
 from bayesjudge.scores.checking import parse_number
-from bayesjudge.scores.columns import ROLES, SYNONYMS, plain_name
+from bayesjudge.scores.columns import ROLES, SYNONYMS
 from bayesjudge.scores.problems import Problem
-from bayesjudge.scores.raw import Column, RawTable, text_of
+from bayesjudge.scores.raw import Column, RawTable, plain_name, text_of
 
 WIDE = "wide"
 _PLACES = ("judge", "criterion")
