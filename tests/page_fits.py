@@ -20,6 +20,7 @@ SECTIONS = (
     "components",
     "design",
     "predictive",
+    "beside",
     "diagnostics",
     "question",
     "cite",

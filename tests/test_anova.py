@@ -770,3 +770,13 @@ def test_the_size_of_a_synthesized_test():
         hits += f_test(mean_squares(make_grid(score, codes), parts), "scenario").p_value < 0.05
     # Satterthwaite's approximation is allowed 0.02 beside four binomial errors.
     assert 0.02 < hits / reps < 0.09
+
+
+def test_without_the_analysis_by_backbone_the_whole_is_the_same():
+    table = bj.simulate(backbones=3, scenarios=5, judges=2, sd={"residual": 1.0}).table
+    scores = bj.read_scores(table)
+    whole, part = bj.anova(scores), bj.anova(scores, by_backbone=False)
+    pd.testing.assert_frame_equal(whole.components, part.components)
+    assert len(whole.backbone_components) > 0
+    assert len(part.backbone_components) == len(part.backbone_f_tests) == 0
+    assert part.means["se_own"].isna().all()

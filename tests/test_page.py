@@ -206,6 +206,24 @@ def test_judges_of_a_population_have_no_offsets_by_backbone():
     assert len(found.leniency) == 3
 
 
+def test_human_labels_and_reliability_stand_beside():
+    from bayesjudge.report.answers import Question, answer
+    from bayesjudge.report.page.rendering import page
+
+    table = bj.simulate(
+        backbones=HOSTILE[:3], scenarios=20, judges=2, sd={"residual": 0.5}, random_seed=6
+    ).table
+    table = table.assign(human_score=table["score"] + 0.5)
+    fit = bj.fit(bj.read_scores(table), draws=200)
+    contents = gather(answer(fit, Question(reliability=True)))
+    assert "Human-anchored means" in [heading for heading, _ in contents.beside]
+    html = page(contents)
+    assert "<h3>Human-anchored means</h3>" in html
+    assert "effective number of judges" in html
+    assert not {"img", "b"} & set(outline(html).tags)
+    assert "reliability was not asked" in page_of("gaussian")
+
+
 def test_lower_is_better_is_said_of_self_preference():
     from bayesjudge.report.page.rendering import page
 

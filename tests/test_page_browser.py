@@ -364,6 +364,8 @@ def large_contents(n_backbones=100, n_judges=30, n_languages=23):
         components=Components(table, "", "score", ()),
         design=DesignCurves((curve,) * 3, (curve,) * 3, (curve,) * 3, 20, 1, "score"),
         predictive=Predictive(np.linspace(0, 1, 17), (), tuple(predicted), 100, 0.95, "judge"),
+        beside=(),
+        beside_said=(),
         diagnostics=(("converged", "yes", "yes"),),
         checks=pd.DataFrame(),
         findings=(),

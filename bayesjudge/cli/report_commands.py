@@ -82,6 +82,7 @@ def report(
     finite_scenarios: o.FiniteScenarios = False,
     scenario_pool: o.ScenarioPool = None,
     latent: o.Latent = False,
+    reliability: o.Reliability = False,
     sensitivity: o.Sensitivity = False,
     log_likelihood: o.LogLikelihood = False,
     predictive: o.Predictive = False,
@@ -115,7 +116,9 @@ def report(
             reading,
             by,
             sampling,
-            Question(ci_prob, rope, finite_scenarios, scenario_pool, latent, sensitivity),
+            Question(
+                ci_prob, rope, finite_scenarios, scenario_pool, latent, sensitivity, reliability
+            ),
             o.OutputOptions(json, out, quiet, allow_unconverged, log_likelihood, predictive),
             PageOptions(title, tuple(own or ()), figures, watch, every),
         )

@@ -273,6 +273,11 @@ class Contents:
     components : Components
     design : DesignCurves or Absent
     predictive : Predictive or Absent
+    beside : tuple of (heading, DataFrame)
+        What stands beside the leaderboard: human-anchored means, agreement with human
+        scores, failed scores.
+    beside_said : tuple of str
+        The same, and reliability, in sentences.
     diagnostics : tuple of (name, value, what it should be)
     checks : DataFrame
     findings, problems : tuple
@@ -298,6 +303,8 @@ class Contents:
     components: Components
     design: DesignCurves | Absent
     predictive: Predictive | Absent
+    beside: tuple[tuple[str, pd.DataFrame], ...]
+    beside_said: tuple[str, ...]
     diagnostics: tuple[tuple[str, str, str], ...]
     checks: pd.DataFrame
     findings: tuple[Problem, ...]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bayesjudge.fitted import Fit
 from bayesjudge.report import numbers
 from bayesjudge.report.answers import Answer
+from bayesjudge.report.beside import beside_sentences, beside_tables
 from bayesjudge.report.page.contents import Absent, Contents, Matrix, Standing
 from bayesjudge.report.page.decisions import design_curves
 from bayesjudge.report.page.decomposed import components_of
@@ -78,6 +79,8 @@ def gather(found: Answer, heading: Heading | None = None) -> Contents:
         components=components_of(fit, found.components, prob, offset_unit),
         design=design_curves(fit, prob, "score"),
         predictive=predictive_of(fit, prob),
+        beside=tuple(beside_tables(found.beside)),
+        beside_said=tuple(beside_sentences(found.beside)),
         diagnostics=diagnostics(fit),
         checks=fit.checks(),
         findings=found.findings,

@@ -330,6 +330,20 @@ def _predictive(contents: Contents) -> str:
     )
 
 
+def _beside(contents: Contents) -> str:
+    if not contents.beside and not contents.beside_said:
+        return _absent(
+            Absent(
+                "The table has no human scores and no failed ones, and reliability was not asked "
+                "for (--reliability)."
+            )
+        )
+    parts = [_bullets(contents.beside_said)] if contents.beside_said else []
+    for heading, frame in contents.beside:
+        parts += [f"<h3>{html(heading)}</h3>", tables.table(frame_cells(frame), heading)]
+    return "".join(parts)
+
+
 def _diagnostics(contents: Contents) -> str:
     cells = Cells(("check", "value", "should be"), (False, True, False), contents.diagnostics)
     parts = [tables.table(cells, "Convergence of the draws")]
@@ -389,6 +403,7 @@ SECTIONS = (
     Section("components", "Variance components", _components),
     Section("design", "Decision study", _design),
     Section("predictive", "Predicted scores", _predictive),
+    Section("beside", "Human labels and reliability", _beside),
     Section("diagnostics", "Diagnostics", _diagnostics),
     Section("question", "Question and assumptions", _question),
     Section("cite", "Cite and reproduce", _cite),
