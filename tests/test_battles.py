@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from bayesjudge.cli.app import app
 from bayesjudge.errors import DataError, UsageError
-from bayesjudge.scores import read_scores, scan
+from bayesjudge.scores import read_scores, scan, split_by
 from bayesjudge.scores.battles import battle_columns, sides_of
 
 A, B, T = 1.0, 0.0, 0.5
@@ -72,6 +74,14 @@ def test_columns_that_the_user_names_win():
     # An ordinary table that happens to have such a column.
     ordinary = pd.DataFrame({"model": ["x", "y"] * 4, "score": range(8), "opponent": ["y"] * 8})
     assert read_scores(ordinary, replicates=True).opponent is None
+
+
+def test_convert_leaves_winners_as_they_are(tmp_path):
+    path, out = tmp_path / "battles.csv", tmp_path / "out.csv"
+    frame = battles(("a", "b", "tie", "a"))
+    frame.to_csv(path, index=False)
+    assert CliRunner().invoke(app, ["convert", str(path), "--out", str(out)]).exit_code == 0
+    pd.testing.assert_frame_equal(pd.read_csv(out), frame)
 
 
 def test_scores_beside_the_winner_are_left_alone():
@@ -143,6 +153,17 @@ def test_either_side_has_its_share():
     assert both.codes("judge").tolist() == [0, 1, 0, 1] * 2
     with pytest.raises(ValueError, match="no battles"):
         sides_of(both)
+
+
+def test_one_table_a_label():
+    frame = battles(
+        ("a", "b", "tie", "a") * 2,
+        ("x", "y", "x", "z") * 2,
+        ("y", "x", "z", "x") * 2,
+        task=["t"] * 4 + ["u"] * 4,
+    )
+    found = split_by(frame.rename(columns={"task": "topic"}), "topic")
+    assert [r.require().score.tolist() for r in found.values()] == [[A, B, T, A]] * 2
 
 
 def test_battles_survive_filters_files_and_rows_without_a_model(tmp_path):
