@@ -31,6 +31,7 @@ def battles(winners, first=("x", "y", "x", "z"), second=("y", "x", "z", "x"), **
         ("model_1", "model_2", "draw", "model_1"),
         ("Model A", "model-b", "tie (bothbad)", "model_a"),
         ("first", "second", "both", "first"),
+        ("Assistant A", "Assistant B", "tie", "assistant_a"),
         ("left", "right", "bothbad", "left"),
         ("x", "x", "tie", "z"),
     ],
@@ -111,6 +112,12 @@ def test_what_is_no_outcome_is_counted_and_named():
     assert named.scores.score.tolist() == [A, B, A]
     with pytest.raises(DataError):
         read_scores(frame, strict=True)
+
+
+def test_one_odd_winner_does_not_spoil_the_names():
+    found = scan(battles(("x", "x", "tie", "error")))
+    assert found.scores.score.tolist() == [A, B, T]
+    assert found.scores.n_excluded == 1
 
 
 def test_names_of_models_go_before_sides():
