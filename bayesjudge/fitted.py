@@ -407,10 +407,6 @@ class Fit(Predictions):
             f"of {len(self.labels)} backbones ({state})"
         )
 
-    def draws_of(self, name: str) -> Floats:
-        """Return draws of a variable of the posterior, chains in a row: (n_draws, ...)."""
-        return self._flat(name)
-
     def _flat(self, name: str) -> Floats:
         values = self.posterior["posterior"][name].transpose("chain", "draw", ...).to_numpy()
         return np.asarray(values.reshape(-1, *values.shape[2:]))

@@ -44,14 +44,14 @@ def judge_worth(fit: Fit, *, ci_prob: float = CI_PROB) -> pd.DataFrame:
             f"model {fit.spec.name!r} takes all judges to discriminate alike",
             remedy="Use --model judge_scale",
         )
-    factors = fit.draws_of("discrimination")
-    sigma = fit.draws_of("sigma").reshape(len(factors), -1)
+    factors = _draws(fit, "discrimination")
+    sigma = _draws(fit, "sigma").reshape(len(factors), -1)
     if fit.resolved.residual_facet not in (None, given.by):
         sigma = np.sqrt(np.mean(sigma**2, axis=1, keepdims=True))
     interactions = np.zeros((len(factors), 1))
     for term in fit.resolved.terms:
         if given.by in term.dims and not set(term.dims) <= set(fit.resolved.panel):
-            sd = fit.draws_of(f"{term.variable}_sd").reshape(len(factors), -1)
+            sd = _draws(fit, f"{term.variable}_sd").reshape(len(factors), -1)
             by_judge = term.scale.by == given.by
             square = sd**2 if by_judge else np.mean(sd**2, axis=1, keepdims=True)
             interactions = interactions + square
@@ -97,17 +97,17 @@ def position_bias(fit: Fit, *, ci_prob: float = CI_PROB) -> pd.DataFrame:
     lost = next((d.reason for d in fit.resolved.dropped if d.name == "position"), "")
     if lost:
         raise ModelError(f"position was left out: {lost}", remedy="Show each pair in both orders")
-    middle = fit.draws_of("intercept")
+    middle = _draws(fit, "intercept")
     rows = [("panel", "", middle)]
     for facet in fit.resolved.panel:
         if facet != "backbone" and any(t.dims == (facet,) for t in fit.resolved.terms):
-            effect = fit.draws_of(f"{facet}_effect")
+            effect = _draws(fit, f"{facet}_effect")
             labels = enumerate(fit.resolved_labels(facet))
             rows += [(facet, label, middle + effect[:, i]) for i, label in labels]
     odds = np.stack([draws for _, _, draws in rows], axis=1)
     weight = None
     if fit.resolved.ties is not None:
-        weight = tie_weight(fit.draws_of("tie_chance"))[:, None]
+        weight = tie_weight(_draws(fit, "tie_chance"))[:, None]
     found = summarize(expected_outcome(odds, weight), ci_prob, "bias")
     logs = summarize(odds, ci_prob, "log_odds")
     return pd.DataFrame(
@@ -130,3 +130,9 @@ def own_tables(fit: Fit, ci_prob: float = CI_PROB) -> dict[str, pd.DataFrame]:
     if fit.spec.is_paired and fit.resolved.spec.intercept is not None:
         found["position_bias"] = position_bias(fit, ci_prob=ci_prob)
     return found
+
+
+def _draws(fit: Fit, name: str) -> Floats:
+    """Return draws of a variable of the posterior, chains in a row: (n_draws, ...)."""
+    values = fit.posterior["posterior"][name].transpose("chain", "draw", ...).to_numpy()
+    return np.asarray(values.reshape(-1, *values.shape[2:]))

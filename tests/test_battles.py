@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from bayesjudge.cli.app import app
 from bayesjudge.errors import DataError, UsageError
-from bayesjudge.scores import read_scores, scan
+from bayesjudge.scores import read_scores, scan, split_by
 from bayesjudge.scores.battles import battle_columns, sides_of
 
 A, B, T = 1.0, 0.0, 0.5
@@ -29,6 +31,7 @@ def battles(winners, first=("x", "y", "x", "z"), second=("y", "x", "z", "x"), **
         ("model_1", "model_2", "draw", "model_1"),
         ("Model A", "model-b", "tie (bothbad)", "model_a"),
         ("first", "second", "both", "first"),
+        ("Assistant A", "Assistant B", "tie", "assistant_a"),
         ("left", "right", "bothbad", "left"),
         ("x", "x", "tie", "z"),
     ],
@@ -74,6 +77,14 @@ def test_columns_that_the_user_names_win():
     assert read_scores(ordinary, replicates=True).opponent is None
 
 
+def test_convert_leaves_winners_as_they_are(tmp_path):
+    path, out = tmp_path / "battles.csv", tmp_path / "out.csv"
+    frame = battles(("a", "b", "tie", "a"))
+    frame.to_csv(path, index=False)
+    assert CliRunner().invoke(app, ["convert", str(path), "--out", str(out)]).exit_code == 0
+    pd.testing.assert_frame_equal(pd.read_csv(out), frame)
+
+
 def test_scores_beside_the_winner_are_left_alone():
     frame = battles(("a", "b", "tie", "a"), score_a=[7, 3, 5, 9], score_b=[5, 4, 5, 2])
     scores = read_scores(frame)
@@ -101,6 +112,12 @@ def test_what_is_no_outcome_is_counted_and_named():
     assert named.scores.score.tolist() == [A, B, A]
     with pytest.raises(DataError):
         read_scores(frame, strict=True)
+
+
+def test_one_odd_winner_does_not_spoil_the_names():
+    found = scan(battles(("x", "x", "tie", "error")))
+    assert found.scores.score.tolist() == [A, B, T]
+    assert found.scores.n_excluded == 1
 
 
 def test_names_of_models_go_before_sides():
@@ -143,6 +160,17 @@ def test_either_side_has_its_share():
     assert both.codes("judge").tolist() == [0, 1, 0, 1] * 2
     with pytest.raises(ValueError, match="no battles"):
         sides_of(both)
+
+
+def test_one_table_a_label():
+    frame = battles(
+        ("a", "b", "tie", "a") * 2,
+        ("x", "y", "x", "z") * 2,
+        ("y", "x", "z", "x") * 2,
+        task=["t"] * 4 + ["u"] * 4,
+    )
+    found = split_by(frame.rename(columns={"task": "topic"}), "topic")
+    assert [r.require().score.tolist() for r in found.values()] == [[A, B, T, A]] * 2
 
 
 def test_battles_survive_filters_files_and_rows_without_a_model(tmp_path):

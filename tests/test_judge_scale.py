@@ -14,6 +14,7 @@ import bayesjudge as bj
 from bayesjudge.checking_fits import check_judges
 from bayesjudge.cli.app import app
 from bayesjudge.densities import Parameters, predictors
+from bayesjudge.own_tables import _draws
 from bayesjudge.residual_checks import check_discrimination
 from bayesjudge.resolution import resolve
 from bayesjudge.score_precision import precision_of_scores, relative_to_panel
@@ -50,10 +51,10 @@ def test_factors_and_noise_are_found(fit, table):
     # Six 95 % intervals, of one table.
     assert inside.sum() + inside_noise.sum() >= 5
     assert worth["judge"].tolist() == list(table.truth["labels"]["judge"])
-    draws = fit.draws_of("discrimination")
+    draws = _draws(fit, "discrimination")
     np.testing.assert_allclose(np.log(draws).sum(axis=1), 0.0, atol=1e-9)
     precision = precision_of_scores(
-        draws, fit.draws_of("sigma"), fit.draws_of("judge_scenario_sd")[:, None] ** 2
+        draws, _draws(fit, "sigma"), _draws(fit, "judge_scenario_sd")[:, None] ** 2
     )
     np.testing.assert_allclose(worth["precision"], precision.mean(axis=0))
     assert worth["worth"].mean() == pytest.approx(1.0)
@@ -64,8 +65,8 @@ def test_means_are_those_of_the_panel(fit, table):
     truth = dict(zip(table.truth["labels"]["backbone"], table.truth["backbone_mean"], strict=True))
     off = [(board.loc[n, "mean"] - truth[n]) / board.loc[n, "sd"] for n in truth]
     assert np.max(np.abs(off)) < 4
-    factor = fit.draws_of("discrimination").mean(axis=1)
-    by_hand = fit.draws_of("intercept")[:, None] + factor[:, None] * fit.draws_of("backbone_effect")
+    factor = _draws(fit, "discrimination").mean(axis=1)
+    by_hand = _draws(fit, "intercept")[:, None] + factor[:, None] * _draws(fit, "backbone_effect")
     np.testing.assert_allclose(fit.means(), by_hand, rtol=1e-10)
     # What the table's scenarios add counts by the same factor.
     pool = fit.scores.facet("scenario").n_levels
@@ -97,10 +98,12 @@ def test_every_effect_can_be_kept(table):
     made = bj.fit(read_scores(table.table), SPEC, draws=20, tune=20, chains=1, log_likelihood=True)
     assert made.log_likelihood(draws=5)["score"].shape[-1] == len(made.scores)
     means = made.means(made.scores.facet("scenario").n_levels)
-    factor = made.draws_of("discrimination").mean(axis=1)[:, None]
-    scenario = made.draws_of("scenario_effect").mean(axis=1, keepdims=True)
-    own = made.draws_of("backbone_scenario_effect").mean(axis=2)
-    np.testing.assert_allclose(means, made.means() + factor * (scenario + own), rtol=1e-9)
+    factor = _draws(made, "discrimination").mean(axis=1)[:, None]
+    scenario = _draws(made, "scenario_effect").mean(axis=1, keepdims=True)
+    own = _draws(made, "backbone_scenario_effect").mean(axis=2)
+    views = _draws(made, "judge_scenario_effect").mean(axis=(1, 2))[:, None]
+    by_hand = made.means() + factor * (scenario + own) + views
+    np.testing.assert_allclose(means, by_hand, rtol=1e-9)
 
 
 def test_predictors_are_written_out():

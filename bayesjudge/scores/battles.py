@@ -23,6 +23,7 @@ OPPONENT = "opponent"
 """The role of the column that names the second model."""
 
 _STEMS = ("model", "backbone", "system", "llm", "policy", "generator", "player")
+_SPOKEN = (*_STEMS, "assistant", "response", "answer", "output", "option")
 _SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"))
 _WINNERS = ("winner", "preference", "preferred", "outcome", "verdict", "winning_model", "score")
 _FIRST = {first for first, _ in _SIDES} | {"1.0"}
@@ -103,8 +104,12 @@ def read_outcomes(table: RawTable, columns: BattleColumns, points: bool) -> RawT
     won = winner.labels
     words = {text: _word(text) for text in won.levels}
     models = {*first.levels, *second.levels}
+    sides = (plain_name(columns.first), plain_name(columns.second))
     decided = [text for text in won.levels if words[text] not in _TIES]
-    by_name = bool(decided) and all(text in models for text in decided)
+    named = [text for text in decided if text in models]
+    # Where every name would do as a side as well, sides are meant unless all are names.
+    told = any(_outcome_of(words[text], sides) is None for text in named)
+    by_name = bool(named) and (told or len(named) == len(decided))
     numbers = {words[text] for text in won.levels} <= set(_POINTS)
     if numbers and points and not by_name:
         outcome: dict[str, float | None] = {text: _POINTS[words[text]] for text in won.levels}
@@ -119,7 +124,6 @@ def read_outcomes(table: RawTable, columns: BattleColumns, points: bool) -> RawT
         )
         return replace(table, problems=(*table.problems, problem))
     else:
-        sides = (plain_name(columns.first), plain_name(columns.second))
         outcome = {text: _outcome_of(words[text], sides) for text in won.levels}
     values = [None if code < 0 else winner.coded.values[code] for code in winner.coded.codes]
     rows = zip(first.codes.tolist(), second.codes.tolist(), won.codes.tolist(), strict=True)
@@ -128,13 +132,13 @@ def read_outcomes(table: RawTable, columns: BattleColumns, points: bool) -> RawT
             continue
         text = won.levels[w]
         if by_name and text in models:
-            named = [
+            winners = [
                 side
                 for side, code, labels in ((1.0, a, first), (0.0, b, second))
                 if code >= 0 and labels.levels[code] == text
             ]
             # A model that did not fight in this battle cannot have won it.
-            values[i] = named[0] if named else values[i]
+            values[i] = winners[0] if winners else values[i]
         elif outcome[text] is not None:
             values[i] = outcome[text]
         elif _word(text) in _POINTS:
@@ -153,7 +157,7 @@ def _outcome_of(word: str, sides: tuple[str, str]) -> float | None:
     for score, bare, own in ((1.0, _FIRST, sides[0]), (0.0, _SECOND, sides[1])):
         if word in bare or word == own:
             return score
-        if any(word in (f"{stem}_{side}", f"{stem}{side}") for stem in _STEMS for side in bare):
+        if any(word in (f"{stem}_{side}", f"{stem}{side}") for stem in _SPOKEN for side in bare):
             return score
     return None
 

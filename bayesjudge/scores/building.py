@@ -191,7 +191,7 @@ missing, strict, replicates, covariates, measured, numbers, tags, format
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
-    table = read_source(source, format, wishes)
+    table = _with_outcomes(read_source(source, format, wishes), wishes)
     resolved = resolve_columns(tuple(table.columns), wishes)
     for role, column in resolved.mapping:
         if by in (role, column):
@@ -287,6 +287,7 @@ def _several(given: object) -> tuple[Any, ...]:
 
 
 def _scan(table: RawTable, wishes: Wishes, options: Options) -> Reading:
+    table = _with_outcomes(table, wishes)
     resolved = resolve_columns(tuple(table.columns), wishes)
     rows, problems = filter_rows(table, resolved, options.where)
     problems += read_problems(table, options.strict)
@@ -302,15 +303,21 @@ def read_source(source: Any, format_name: str | None, wishes: Wishes) -> RawTabl
         As ``read_raw`` and ``wide.lengthen``.
     """
     table = read_raw(source, format_name)
-    battle = battle_columns(tuple(table.columns), wishes.columns)
-    if battle is not None and not is_wide(format_name):
-        points = "score" in wishes.columns or battle.winner == "score"
-        return read_outcomes(table, battle, points)
+    if battle_columns(tuple(table.columns), wishes.columns) and not is_wide(format_name):
+        return table
     if format_name is None and not wishes.columns.get("score"):
         return _ask_whether_wide(table)
     if format_name is not None and is_wide(format_name):
         return lengthen(table, format_name, tuple(wishes.columns.values()), wishes.ignore)
     return table
+
+
+def _with_outcomes(table: RawTable, wishes: Wishes) -> RawTable:
+    """Read a table of battles, if it is one, as outcomes."""
+    battle = battle_columns(tuple(table.columns), wishes.columns)
+    if battle is None:
+        return table
+    return read_outcomes(table, battle, "score" in wishes.columns or battle.winner == "score")
 
 
 def _ask_whether_wide(table: RawTable) -> RawTable:
