@@ -72,7 +72,7 @@ def test_the_report_prints_the_assumptions_and_the_papers_figures(found):
     assert "No language model was asked" in text
     assert "| semj |" in text
     assert "63.36 | 0.4470 |" in text
-    assert "nan" not in text
+    assert " nan " not in text
 
 
 class Fitted:
