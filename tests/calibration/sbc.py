@@ -5,7 +5,7 @@ table from each. Were the engine's draws from the posterior, the rank of the
 truth among independent ones would be uniform, for every function of parameters
 and data.
 
-Full size: ``uv run python -m tests.calibration.sbc --tables 400``
+Full size: ``uv run python -m tests.calibration.sbc --tables 300``
 """
 
 from __future__ import annotations
