@@ -169,8 +169,9 @@ def markdown(found: dict[str, Any]) -> str:
             for r in found["repeats"]
         ),
         "",
-        f"Median ratio {found['ratio']:.2f}, of processor seconds {found['ratio_processor']:.2f}; at "
-        f"least {found['least']:.2f} is wanted. Load of the machine at the end: {found['load']:.1f}.",
+        f"Median ratio {found['ratio']:.2f}, of processor seconds {found['ratio_processor']:.2f}; "
+        f"at least {found['least']:.2f} is wanted. Load of the machine at the end: "
+        f"{found['load']:.1f}.",
     ]
     return "\n".join(lines) + "\n"
 
