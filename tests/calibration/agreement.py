@@ -71,7 +71,10 @@ CASES: dict[str, Case] = {
     **{name: Case(shape) for name, shape in _SHAPES.items()},
     **{f"{name}, 15 % missing": Case(shape, _LOST) for name, shape in _SHAPES.items()},
     "judge:scenario zero": Case(_MIDDLE, {"sd": {"judge:scenario": 0.0}}),
-    "one judge a generation": Case({**_MIDDLE, "generations": 4}, {"one_judge": True}),
+    # NumPyro's collapsed density takes hours where every generation has a judge of its own.
+    "one judge a generation": Case(
+        {**_MIDDLE, "generations": 4}, {"one_judge": True}, integrate=False
+    ),
     "one judge a scenario": Case({**_MIDDLE, "scenarios": 30}, {"one_judge": True}),
     "unequal backbone variances": Case(_MIDDLE, {"sd": _UNEQUAL}),
     "3x10x3, effects sampled": Case(_SMALL, integrate=False),
