@@ -218,7 +218,9 @@ def test_human_labels_and_reliability_stand_beside():
     contents = gather(answer(fit, Question(reliability=True)))
     assert "Human-anchored means" in [heading for heading, _ in contents.beside]
     html = page(contents)
-    assert "<h3>Human-anchored means</h3>" in html
+    for heading in ("Human-anchored means", "Prediction-powered means"):
+        assert f"<h3>{heading}</h3>" in html
+        assert f"<caption>{heading}" not in html  # says what the columns are instead
     assert "effective number of judges" in html
     assert not {"img", "b"} & set(outline(html).tags)
     assert "reliability was not asked" in page_of("gaussian")

@@ -185,7 +185,7 @@ def _opening(prepared: Prepared, turns: int, known: int) -> list[str]:
     given = prepared.options
     standard = "the rubric given" if prepared.rubric else "the standard rubric"
     said = [
-        f"{turns:,} times a judge and an answer; strategy {given.strategy}: {prepared.asked}; "
+        f"{turns:,} judgments of single answers; strategy {given.strategy}: {prepared.asked}; "
         f"{standard}, instructions in {prepared.language}; temperature {given.temperature:g}, "
         f"{given.max_tokens} tokens at most an answer, unless the panel's file says otherwise",
         f"{given.max_connections} calls at once; {given.max_retries} retries; {given.timeout} s an "

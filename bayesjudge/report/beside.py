@@ -166,7 +166,7 @@ def beside_tables(found: Beside) -> list[tuple[str, pd.DataFrame]]:
     tables += readings_tables(found)
     if found.missing is not None:
         tables.append(("Failed scores", found.missing.rates))
-        tables.append(("Bounds, were they missing not at random", found.missing.bounds))
+        tables.append(("Bounds, were scores missing not at random", found.missing.bounds))
     return tables
 
 

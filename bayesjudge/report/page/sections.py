@@ -22,6 +22,17 @@ _WIDE = ("joint rank", "sd", "E(rank)", "SUCRA", "tier")
 _AT_ONCE = 24
 # Cells up to which a matrix stands in the page as a table too; larger ones a script lays out.
 _MOST_TABLED = 400
+_BESIDE_CAPTIONS = {
+    "Human-anchored means": "The panel's mean plus human_offset, which is what the human gives "
+    "a backbone more or less than the panel; best first",
+    "Prediction-powered means": "power: weight of the panel's scores, from 0 to 1; n_labelled and "
+    "n_others: scenarios with and without a human score",
+    "Agreement with human_score": "Of each judge, over all languages and in each; n: labelled "
+    "scores, or pairs of backbones",
+    "Failed scores": "Rows without a score, by judge, language and backbone",
+    "Bounds, were scores missing not at random": "Means of the data and ranks, whatever the "
+    "missing scores had been",
+}
 
 
 @dataclass(frozen=True)
@@ -340,7 +351,8 @@ def _beside(contents: Contents) -> str:
         )
     parts = [_bullets(contents.beside_said)] if contents.beside_said else []
     for heading, frame in contents.beside:
-        parts += [f"<h3>{html(heading)}</h3>", tables.table(frame_cells(frame), heading)]
+        caption = _BESIDE_CAPTIONS.get(heading, heading)
+        parts += [f"<h3>{html(heading)}</h3>", tables.table(frame_cells(frame), caption)]
     return "".join(parts)
 
 
