@@ -135,4 +135,4 @@ def test_variances_of_what_answers_are_worth_count_by_the_panels_factor(monkeypa
     np.testing.assert_allclose(parts["judge:scenario"].variance[:, 0], own**2)
     assert reliability(fit)["estimate"].between(0, 1).all()
     with pytest.raises(bj.ModelError, match="differ in discrimination"):
-        bj.next_calls(fit, 3)
+        bj.plan_next(fit, 3)
