@@ -373,7 +373,7 @@ class Fit(Predictions):
         spec = scale_priors(self.spec, factor)
         resolved = resolve(spec, self.scores, made["unit"], made["location"])
         settings = replace(Settings(**made["settings"]), nested_effects=False, progress=False)
-        tree = sampled_tree(resolved, self.scores, made["engine"], settings)
+        tree = sampled_tree(resolved, self.scores, made["engine"], settings, spec)
         other = Fit(spec, self.scores, tree)
         if self.convergence.converged and not other.convergence.converged:
             raise ModelError(

@@ -123,7 +123,7 @@ def fit(
         platform=platform,
     )
     resolved = resolve(spec, scores, unit, location)
-    made = Fit(spec, scores, sampled_tree(resolved, scores, name, settings))
+    made = Fit(spec, scores, sampled_tree(resolved, scores, name, settings, spec))
     if log_likelihood or predictive:
         made = made.extend(log_likelihood=log_likelihood, predictive=predictive)
     return made

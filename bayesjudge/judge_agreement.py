@@ -86,7 +86,8 @@ def human_agreement(
     scenario = codes("scenario") if "scenario" in facets else np.arange(n)
     content = [f for f in scores.facets if f.name not in ("backbone", "judge")]
     block = np.arange(n)
-    if "scenario" in facets:
+    # A battle's score is of two backbones already.
+    if "scenario" in facets and scores.opponent is None:
         block = cell_keys([f.codes[known] for f in content], [f.n_levels for f in content])[0]
 
     def compared(group: Ints, n_groups: int) -> GroupAgreement:

@@ -41,7 +41,7 @@ def panel_means(fit: Fit) -> Floats:
     known = {*fit.resolved.panel, *random}
     for term in fit.resolved.terms:
         if random & set(term.dims) and set(term.dims) <= known:
-            draws = fit.effect_draws(term.name)
+            draws = _counted(fit, term, fit.effect_draws(term.name))
             axes = tuple(1 + i for i, dim in enumerate(term.dims) if dim != "backbone")
             means = means + draws.mean(axis=axes).reshape(len(means), -1)
     return means
@@ -86,7 +86,7 @@ def _new_effects(
             f"the term {term.name} has a scale for each level of the panel",
             remedy="Give it one scale to ask about a new level",
         )
-    sd = _scale_draws(fit, f"{term.variable}_sd")
+    sd = _counted(fit, term, _scale_draws(fit, f"{term.variable}_sd"))
     sd = sd / np.sqrt(np.prod([term.shape[i] for i in others]))
     width = shape[1] if "backbone" in term.dims else 1
     return np.asarray(sd * rng.standard_normal((shape[0], width)))
@@ -134,6 +134,14 @@ def panel_or_new(fit: Fit, facet: str = "judge", *, ci_prob: float = CI_PROB) ->
         for name, draws in found.items()
     ]
     return pd.concat(frames, ignore_index=True)
+
+
+def _counted(fit: Fit, term: ResolvedTerm, draws: Floats) -> Floats:
+    """Return effects or sds, (n_draws, ...), times what the term counts by over the panel."""
+    if not fit.resolved.is_scaled(term):
+        return draws
+    factor = _scale_draws(fit, "discrimination").mean(axis=1)
+    return draws * factor.reshape(-1, *(1,) * (draws.ndim - 1))
 
 
 def _scale_draws(fit: Fit, name: str) -> Floats:

@@ -234,10 +234,16 @@ def panel_reliability(fit: Fit, *, ci_prob: float = CI_PROB) -> PanelReliability
 def judge_matrix(scores: Scores) -> tuple[Floats, Ints, Ints, Floats | None]:
     """Return scores by answer and judge (A, K), and each answer's backbone, scenario, human score.
 
-    Repeated calls are averaged; nan where a judge did not score an answer.
+    Repeated calls are averaged; nan where a judge did not score an answer. Of battles an
+    answer is a battle, and its backbone the two models in their order.
     """
     facets = [f for f in scores.facets if f.name != "judge"]
-    key, n = cell_keys([f.codes for f in facets], [f.n_levels for f in facets])
+    codes, sizes = [f.codes for f in facets], [f.n_levels for f in facets]
+    backbone, n_backbones = scores.codes("backbone"), scores.facet("backbone").n_levels
+    if scores.opponent is not None:
+        codes, sizes = [*codes, scores.opponent], [*sizes, n_backbones]
+        backbone = backbone * n_backbones + scores.opponent
+    key, n = cell_keys(codes, sizes)
     judge = scores.facet("judge")
     shape = (n, judge.n_levels)
     at = key * judge.n_levels + judge.codes
@@ -254,7 +260,7 @@ def judge_matrix(scores: Scores) -> tuple[Floats, Ints, Ints, Floats | None]:
         labels = np.bincount(key[known], minlength=n)
         with np.errstate(invalid="ignore"):
             human = np.bincount(key[known], scores.human_score[known], n) / labels
-    return matrix, scores.codes("backbone")[first], scenario, human
+    return matrix, backbone[first], scenario, human
 
 
 def _within(values: Floats, backbone: Ints) -> Floats:

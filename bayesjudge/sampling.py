@@ -10,6 +10,7 @@ from bayesjudge.engines import Settings, load_engine
 from bayesjudge.engines.posterior import posterior_tree
 from bayesjudge.resolution import Resolved
 from bayesjudge.scores.table import Scores
+from bayesjudge.spec import ModelSpec
 from bayesjudge.storing import scores_to_dataset
 from bayesjudge.version import version
 
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def sampled_tree(
-    resolved: Resolved, scores: Scores, engine: str, settings: Settings
+    resolved: Resolved,
+    scores: Scores,
+    engine: str,
+    settings: Settings,
+    spec: ModelSpec | None = None,
 ) -> xr.DataTree:
     """Sample a model on a table and label what comes.
 
@@ -29,6 +34,9 @@ def sampled_tree(
     engine : str
         Its name; ``auto`` is none.
     settings : Settings
+    spec : ModelSpec, optional
+        What is kept as the model: as it was given, before the table took anything out
+        of it. By default that of ``resolved``.
 
     Returns
     -------
@@ -44,7 +52,7 @@ def sampled_tree(
         )
         drawn = replace(drawn, notes=(*drawn.notes, note))
     tree = posterior_tree(resolved, drawn)
-    scores_to_dataset(tree, resolved.spec, scores)
+    scores_to_dataset(tree, spec or resolved.spec, scores)
     tree.attrs["bayesjudge"] = json.dumps(
         {
             "version": version(),

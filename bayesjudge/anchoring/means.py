@@ -148,6 +148,12 @@ def human_anchored(
             "Give a column human_score (empty where there is none), or map one with "
             "--column human_score=COLUMN",
         )
+    if fit.scores.opponent is not None:
+        raise DataError(
+            "human outcomes of battles anchor no mean: they are of two backbones at once",
+            "column human_score",
+            "Give the human as one more judge, or rank the human's battles alone",
+        )
     answers = answers_of(fit)
     if fit.spec.is_latent:
         answers = _complete(answers)

@@ -26,7 +26,9 @@ def components_of_fit(fit: Fit) -> Components:
     """Return a fit's variance components, draw by draw.
 
     Of panel terms the variance is that of the panel's own effects (``<term>_sd_panel``);
-    of others that of their population.
+    of others that of their population. Where judges differ in discrimination, variances of
+    what an answer is worth count by the square of the mean factor, as in a mean over all of
+    the panel.
 
     Raises
     ------
@@ -74,6 +76,8 @@ def _part_of_fit(fit: Fit, term: ResolvedTerm, levels: Mapping[str, int]) -> Com
         variance = _columns(_draws(fit, name) ** 2) * _panel_factor(centred, levels)
     else:
         variance = _columns(_draws(fit, f"{term.variable}_sd") ** 2)
+    if fit.resolved.is_scaled(term):
+        variance = variance * _draws(fit, "discrimination").mean(axis=1, keepdims=True) ** 2
     facets = term.dims
     if "generation" in facets:
         owners = [f for f in GENERATION_OF if f in levels and f not in facets]

@@ -187,6 +187,12 @@ def _check(fit: Fit, n_calls: int, top: int, scenarios: Sequence[str]) -> None:
             f"next calls need a gaussian model, not family {fit.spec.family!r}",
             remedy="Fit crossed to the same table",
         )
+    if fit.resolved.discrimination is not None:
+        raise ModelError(
+            "next calls are not worked out for judges that differ in discrimination",
+            f"model {fit.spec.name}",
+            "Fit crossed to the same table",
+        )
     if not fit.scores.has("scenario"):
         raise DataError("the table has no scenarios to call judges on", fit.scores.source)
     others = [f.name for f in fit.scores.facets if f.name not in _KNOWN]

@@ -84,7 +84,7 @@ def _labelled(fit: Fit, ci_prob: float) -> tuple[Anchored | None, pd.DataFrame |
         agreement = human_agreement(fit.scores, ci_prob=ci_prob)
         return human_anchored(fit, ci_prob=ci_prob), agreement, ""
     except (DataError, ModelError) as error:
-        return None, agreement, str(error)
+        return None, agreement, str(error).rstrip(".")
 
 
 def _readings(fit: Fit, ci_prob: float) -> dict[str, pd.DataFrame]:

@@ -113,7 +113,11 @@ def mean_unit(fit: Fit, latent: bool = False) -> str:
     """Say what a backbone's mean is, for an axis."""
     if latent:
         return f"mean, {latent_unit(fit)}"
-    names = {"bernoulli": "probability of a 1", "cumulative": "expected score"}
+    names = {
+        "bernoulli": "probability of a 1",
+        "cumulative": "expected score",
+        "davidson": "chance to win",
+    }
     said = names.get(fit.spec.family, "mean score")
     return f"{said} (lower is better)" if fit.scores.lower_is_better else said
 

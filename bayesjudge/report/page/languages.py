@@ -32,6 +32,8 @@ def languages_of(fit: Fit, order: Sequence[str]) -> Languages | Absent:
         return Absent("The table has no column for the language.")
     if scores.facet("language").n_levels == 1:
         return Absent("The table has one language only.")
+    if scores.opponent is not None:
+        return Absent("Battles are of two backbones, and have no mean of one in a language.")
     try:
         cells = cells_of_scores(scores, "language", "backbone")
         check_names(cells)
