@@ -343,6 +343,18 @@ def test_rank_reports_what_humans_say(tmp_path):
     assert "Krippendorff" not in shown.stderr
 
 
+def test_a_human_who_ranks_another_way_is_said(tmp_path):
+    table = frame(n=30, languages=("de",))
+    best = table.groupby("backbone")["score"].mean().idxmax()
+    for name, less in (("agrees", 0.0), ("differs", 6.0)):
+        told = table["score"] - np.where(table["backbone"] == best, less, 0.0)
+        path = tmp_path / f"{name}.csv"
+        table.assign(human_score=told).to_csv(path, index=False)
+        done = CliRunner().invoke(app, ["rank", str(path), "--json"])
+        assert done.exit_code == 0, done.stderr
+        assert ("do not rank alike" in done.stderr) == (name == "differs")
+
+
 def test_nothing_is_called_human_anchored_without_labels(tmp_path):
     source = tmp_path / "scores.csv"
     frame(languages=("de",)).drop(columns="human_score").to_csv(source, index=False)

@@ -9,7 +9,7 @@ from bayesjudge import ranking
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import CI_KIND, CI_PROB, Fit
 from bayesjudge.own_tables import own_tables
-from bayesjudge.report.beside import Beside, beside, beside_object
+from bayesjudge.report.beside import Beside, beside, beside_object, other_best
 from bayesjudge.scores.problems import Problem
 from bayesjudge.sensitivity import sensitivity_findings
 
@@ -141,10 +141,11 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
     asked: dict[str, Any] = {"scenario_pool": pool, "latent": latent}
     sensitivity = fit.prior_sensitivity(**asked) if question.sensitivity else None
     others = beside(fit, prob, reliability=question.reliability)
+    board = fit.leaderboard(rope=question.rope or 0.0, ci_prob=prob, **asked)
     return Answer(
         fit=fit,
         question=question,
-        leaderboard=fit.leaderboard(rope=question.rope or 0.0, ci_prob=prob, **asked),
+        leaderboard=board,
         rank_probabilities=fit.rank_probabilities(**asked),
         pairwise=None if fit.unpaired else fit.pairwise(**asked),
         differences=None
@@ -160,6 +161,7 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
             *(() if latent else fit.standard_error_findings()),
             *(() if sensitivity is None else sensitivity_findings(sensitivity)),
             *others.findings,
+            *other_best(others, str(board["backbone"].iloc[0])),
         ),
         beside=others,
         about=what_is_answered(fit, pool, latent),

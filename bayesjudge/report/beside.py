@@ -60,6 +60,23 @@ class Beside:
         return (*found, *(() if self.missing is None else self.missing.findings))
 
 
+def other_best(found: Beside, best: str) -> tuple[Problem, ...]:
+    """Say that human labels put another backbone first than the leaderboard does."""
+    if found.anchored is None or best not in found.anchored.labels:
+        return ()
+    first = found.anchored.leaderboard().iloc[0]
+    if first["backbone"] == best:
+        return ()
+    return (
+        Problem(
+            "warning",
+            f"with human labels {first['backbone']} is most likely the best "
+            f"(P = {first['p_best']:.2f}), not {best} as the judges have it",
+            remedy="The judges and the human do not rank alike: see the human-anchored means",
+        ),
+    )
+
+
 def beside(fit: Fit, ci_prob: float, *, reliability: bool = False) -> Beside:
     """Ask a fit and its table what stands beside the leaderboard."""
     anchored, agreement, refused = _labelled(fit, ci_prob)
