@@ -122,6 +122,11 @@ class LargeModel(Integrated):
     sums: Sums
     polynomial: Polynomial | None = None
 
+    @property
+    def costly(self) -> bool:
+        """Always: each draw takes a dense factor of its own, in memory too."""
+        return True
+
     def values(self, sd: Floats, noise: Floats) -> Floats:
         """Return log densities (n,) of scales (n, n_sd) and residual variances (n, 1)."""
         left = self._remainder(sd, noise)
