@@ -771,8 +771,8 @@ def test_a_facet_that_is_another_is_said_to_be_out_of_the_answer():
 
 def test_a_model_of_backbones_by_themselves_compares_no_pairs():
     from bayesjudge.report.answers import Question, answer, result_object
-    from bayesjudge.report.page.gathering import Heading
-    from bayesjudge.report.results_folder import result_files
+    from bayesjudge.report.page.gathering import Heading, gather
+    from bayesjudge.report.results_folder import files_of
 
     scores = scores_of(frame_of(backbone=3, scenario=6, judge=3, generation=2))
     fit = bj.fit(scores, "cyclicjudge", draws=200)
@@ -790,7 +790,7 @@ def test_a_model_of_backbones_by_themselves_compares_no_pairs():
     found = answer(fit, Question())
     assert "own" in found.about["pairs"]
     assert result_object(found)["pairwise"] is None
-    files = result_files(found, Heading(command="bayesjudge rank"))
+    files = files_of(found, gather(found, Heading(command="bayesjudge rank")))
     assert "differences.csv" not in files
     assert "## Differences" not in files["report.md"]
     offsets = fit.effects("backbone:judge")

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayesjudge.report.page.contents import Contents
-    from bayesjudge.report.page.gathering import Heading
 
 RESULT_FILES = (
     "leaderboard.csv",
@@ -75,27 +74,15 @@ def folder_name(label: str) -> str:
     return f"{stem.strip('-') or 'level'}-{digest}"
 
 
-def result_files(found: Answer, heading: Heading) -> dict[str, Content]:
+def files_of(found: Answer, contents: Contents) -> dict[str, Content]:
     """Return the files of one answer, by name (``RESULT_FILES``, some of ``TABLE_FILES``).
 
     Parameters
     ----------
     found : Answer
-    heading : Heading
-        Title, command and pairs of judges and their own.
-
-    Raises
-    ------
-    UsageError
-        Where a judge or backbone that is named as its own is not in the table.
+    contents : Contents
+        Of its page, as ``report.page.gathering.gather`` returns them.
     """
-    from bayesjudge.report.page.gathering import gather
-
-    return files_of(found, gather(found, heading))
-
-
-def files_of(found: Answer, contents: Contents) -> dict[str, Content]:
-    """Return the files of an answer and of everything that its page shows."""
     from bayesjudge.report.page import beside
     from bayesjudge.report.page.rendering import page
 
