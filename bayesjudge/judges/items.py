@@ -115,7 +115,7 @@ def read_items(source: str) -> Items:
         if not line.strip():
             continue
         where = f"{source}, line {number}"
-        item, used = _item(_object(line, where), where)
+        item, used = _item(read_object(line, where), where)
         called |= used
         if item.labels in places:
             raise DataError(
@@ -133,7 +133,14 @@ def read_items(source: str) -> Items:
     return Items(tuple(found), notes)
 
 
-def _object(line: str, where: str) -> Mapping[str, object]:
+def read_object(line: str, where: str) -> Mapping[str, object]:
+    """Return the JSON object of one line.
+
+    Raises
+    ------
+    DataError
+        Where it is none, or names a field twice.
+    """
     try:
         value = json.loads(line, object_pairs_hook=_without_repeats)
     except RecursionError as error:

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from bayesjudge.errors import DataError, UsageError
-from bayesjudge.judges.items import Item
+from bayesjudge.judges.items import Item, read_object
 from bayesjudge.scores.files import unreadable
 
 RIGHT, WRONG = "right option", "wrong option"
@@ -195,12 +195,7 @@ def _item(question: Question, option: int, backbone: str) -> Item:
 
 
 def _question(line: str, number: int, where: str, first: int) -> Question:
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError("the line is not valid JSON", where, "One JSON object a line") from error
-    if not isinstance(fields, dict):
-        raise DataError("the line is no JSON object", where, "Write one JSON object a line")
+    fields = read_object(line, where)
     text = _field(fields, "question", where)
     options = _field(fields, "choices", where)
     scenario = _field(fields, "scenario", where, number)
