@@ -408,7 +408,7 @@ class Fit(Predictions):
         )
 
     def _flat(self, name: str) -> Floats:
-        values = array_of(self.posterior["posterior"], name)
+        values = array_of(self._draws, name)
         return np.asarray(values.reshape(-1, *values.shape[2:]))
 
     def _effect(self, term: ResolvedTerm) -> Floats:

@@ -29,7 +29,7 @@ def arrays_of(posterior: xr.Dataset) -> dict[str, Floats]:
     return {str(name): array_of(posterior, str(name)) for name in posterior.data_vars}
 
 
-def array_of(posterior: xr.Dataset | xr.DataTree, name: str) -> Floats:
+def array_of(posterior: xr.Dataset, name: str) -> Floats:
     """Return a variable of a posterior, (chain, draw, ...)."""
     # Without its coordinates: with them each takes xarray longer than the array itself.
     variable = posterior.variables[name]

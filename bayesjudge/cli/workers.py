@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -34,7 +34,7 @@ def done_by[T, R](
     things: Sequence[T],
     workers: int,
     lost: Callable[[T, str], R],
-) -> Iterator[tuple[int, R]]:
+) -> Generator[tuple[int, R], None, None]:
     """Yield each thing's number and what became of it, in the order in which they are done.
 
     Parameters

@@ -60,7 +60,8 @@ class GroupFolder:
             self._sweep()
             OutputFolder(self.path).write(files, command, seal)
             return
-        made = OutputFolder(self.root / PARTIAL / self.name)
+        # Another process may still be at this group: that of a run that was killed.
+        made = OutputFolder(self.root / PARTIAL / str(os.getpid()) / self.name)
         made.write(files, command, seal)
         try:
             made.path.rename(self.path)
