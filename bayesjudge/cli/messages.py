@@ -136,7 +136,8 @@ def counting(what: str, total: int, shown: bool) -> Iterator[Count]:
 
     from bayesjudge.text import visible
 
-    console = Console(stderr=True, emoji=False, markup=False, highlight=False)
+    # This stream, whatever stands for it while a group's messages are kept.
+    console = Console(file=sys.stderr, emoji=False, markup=False, highlight=False)
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -146,7 +147,10 @@ def counting(what: str, total: int, shown: bool) -> Iterator[Count]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
+    bar = Progress(
+        *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+    )
+    with bar as progress:
         task = progress.add_task(visible(what), total=total, lost=0)
         lost = 0
 

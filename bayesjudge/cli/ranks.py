@@ -194,6 +194,9 @@ def run_rank(
     fits = [name for name in sources if is_saved_fit(name)]
     if fits:
         raise UsageError("a saved fit is ranked by itself", fits[0], "Name no other source")
+    if sampling.platform == "gpu" and groups.by is not None and groups.workers is None:
+        # Each process would take the device's memory for itself.
+        groups = replace(groups, workers=1)
     job = _job(sampling, question, output, command, shown)
     keywords = reading.keywords(job.spec)
     answer_tables(sources, keywords, groups, job.road)
