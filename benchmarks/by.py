@@ -32,7 +32,7 @@ from bayesjudge.simulation import simulate
 
 RESULTS = Path(__file__).parent / "results"
 WANTED = 20.0
-SHAPE = {"backbones": 5, "scenarios": 80, "judges": 5, "generations": 1}
+BACKBONES, SCENARIOS, JUDGES = 5, 80, 5
 PROGRAM = str(Path(sys.executable).with_name("bayesjudge"))
 
 
@@ -40,7 +40,9 @@ def write_tables(folder: Path, n: int, scenarios: int) -> tuple[Path, list[Path]
     """Write n tables, as one file with a column ``table`` and as a file each."""
     tables, singles = [], []
     for number in range(n):
-        made = simulate(**{**SHAPE, "scenarios": scenarios}, random_seed=number).table
+        made = simulate(
+            backbones=BACKBONES, scenarios=scenarios, judges=JUDGES, random_seed=number
+        ).table
         singles.append(folder / f"one{number}.csv")
         made.to_csv(singles[-1], index=False)
         tables.append(made.assign(table=f"t{number:04d}"))
@@ -50,11 +52,7 @@ def write_tables(folder: Path, n: int, scenarios: int) -> tuple[Path, list[Path]
 
 
 def timed(words: list[str]) -> tuple[float, float, str]:
-    """Run ``bayesjudge``; seconds by the clock and of processors, those of its processes included.
-
-    A fit that did not converge is a result like any other here: exit code 1 without an error
-    of a table is taken.
-    """
+    """Run ``bayesjudge``; its seconds by the clock, of processors with its processes, and output."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False)
     seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -89,7 +87,7 @@ def compare(folder: Path, n: int, n_singles: int, scenarios: int, written: bool)
     return {
         "folder": written,
         "tables": n,
-        "rows": scenarios * SHAPE["backbones"] * SHAPE["judges"],
+        "rows": scenarios * BACKBONES * JUDGES,
         "answered": sum("leaderboard" in group for group in groups.values()),
         "methods": sorted({group["meta"]["method"] for group in groups.values()}),
         "same_leaderboards": same,
@@ -135,7 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=300)
     parser.add_argument("--singles", type=int, default=10)
-    parser.add_argument("--scenarios", type=int, default=SHAPE["scenarios"], help="of each table")
+    parser.add_argument("--scenarios", type=int, default=SCENARIOS, help="of each table")
     parser.add_argument("--folders", nargs="+", choices=("without", "with"), default=["without"])
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
