@@ -52,7 +52,7 @@ def write_tables(folder: Path, n: int, scenarios: int) -> tuple[Path, list[Path]
 
 
 def timed(words: list[str]) -> tuple[float, float, str]:
-    """Run ``bayesjudge``; its seconds by the clock, of processors with its processes, and output."""
+    """Run ``bayesjudge``; seconds by the clock, of all its processes, and what it said."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False)
     seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
