@@ -90,11 +90,13 @@ def parse_scores(
     -------
     Parsed
     """
-    coded = table.columns[name].coded
-    codes = coded.codes[rows]
+    coded = table.columns[name].coded.of(rows)
+    codes = coded.codes
     # true nulls have the code -1, so what holds for them stands last
     numbers = np.array([*map(parse_number, coded.values), np.nan])
-    is_named = np.array([*(_is_named(v, missing) for v in coded.values), False], dtype=bool)
+    is_named = np.zeros(numbers.size, dtype=bool)
+    if missing:
+        is_named[:-1] = [_is_named(value, missing) for value in coded.values]
     named = is_named[codes]
     unusable = ~np.isfinite(numbers)[codes] & ~named
     score = numbers[codes]
@@ -121,7 +123,9 @@ def parse_scores(
             else f"no score is {wanted}, which was named as missing"
         )
         problems.append(Problem("note", what, f"column {name!r}", int(named.sum())))
-    is_verdict = np.array([*map(_is_verdict, coded.values), False], dtype=bool)
+    is_verdict = np.zeros(numbers.size, dtype=bool)
+    for code in np.flatnonzero(np.isin(numbers[:-1], list(VERDICTS.values()))):
+        is_verdict[code] = _is_verdict(coded.values[code])
     verdicts = is_verdict[codes] & ~named
     if verdicts.any():
         problems.append(
@@ -145,8 +149,8 @@ def parse_human(
     (N,) float array
     tuple of Problem
     """
-    coded = table.columns[name].coded
-    codes = coded.codes[rows]
+    coded = table.columns[name].coded.of(rows)
+    codes = coded.codes
     numbers = np.array([*map(parse_number, coded.values), np.nan])
     blank = [(text_of(value) or "").strip().lower() in ("", "nan") for value in coded.values]
     wrong = (~np.isfinite(numbers) & ~np.array([*blank, True], dtype=bool))[codes]
@@ -174,8 +178,8 @@ def parse_covariate(
         nan where it is unusable.
     tuple of Problem
     """
-    coded = table.columns[name].coded
-    codes = coded.codes[rows]
+    coded = table.columns[name].coded.of(rows)
+    codes = coded.codes
     values = np.array([*map(parse_number, coded.values), np.nan])[codes]
     unusable = ~np.isfinite(values)
     if not unusable.any():
@@ -203,8 +207,8 @@ def parse_numbers(
     (N,) float array
     tuple of Problem
     """
-    coded = table.columns[name].coded
-    codes = coded.codes[rows]
+    coded = table.columns[name].coded.of(rows)
+    codes = coded.codes
     values = np.array([*map(parse_number, coded.values), np.nan])[codes]
     unusable = ~np.isfinite(values)
     values[unusable] = np.nan
@@ -231,8 +235,8 @@ def check_labels(
         Of the rows asked for.
     tuple of Problem
     """
-    labels = table.columns[name].labels
-    codes = labels.codes[rows]
+    labels = table.columns[name].labels.of(rows)
+    codes = labels.codes
     problems: list[Problem] = []
     where = f"column {name!r}"
     if labels.nested:
@@ -270,7 +274,7 @@ def check_labels(
                 "Fill in the label",
             )
         )
-    return Labels(codes, labels.levels, labels.nested), tuple(problems)
+    return labels, tuple(problems)
 
 
 def check_scale(

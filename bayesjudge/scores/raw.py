@@ -35,6 +35,13 @@ class Coded:
     codes: NDArray[np.int64]
     values: tuple[object, ...]
 
+    def of(self, rows: NDArray[np.int64]) -> Coded:
+        """Return the column of these rows, with their own values only where rows are few."""
+        codes, present = _narrowed(self.codes[rows], len(self.values))
+        if present is None:
+            return Coded(codes, self.values)
+        return Coded(codes, tuple(self.values[code] for code in present))
+
 
 @dataclass(frozen=True, eq=False)
 class Labels:
@@ -53,6 +60,13 @@ class Labels:
     codes: NDArray[np.int64]
     levels: tuple[str, ...]
     nested: bool
+
+    def of(self, rows: NDArray[np.int64]) -> Labels:
+        """Return the column of these rows, with their own levels only where rows are few."""
+        codes, present = _narrowed(self.codes[rows], len(self.levels))
+        if present is None:
+            return Labels(codes, self.levels, self.nested)
+        return Labels(codes, tuple(self.levels[code] for code in present), self.nested)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,6 +253,21 @@ def text_of(value: object) -> str | None:
         # surrogates mark the undecodable bytes, and labels that hold them are refused
         return value.decode(errors="surrogateescape")
     return str(value)
+
+
+def _narrowed(
+    codes: NDArray[np.int64], n_values: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Return codes into the values that occur, and which these are; None for all of them.
+
+    One of many parts of a table must not cost what the table holds.
+    """
+    if codes.size >= n_values:
+        return codes, None
+    present, among = np.unique(codes, return_inverse=True)
+    if present.size and present[0] == MISSING_CODE:
+        present, among = present[1:], among - 1
+    return among.astype(np.int64), present
 
 
 def _look_up(codes: NDArray[np.int64], lookup: NDArray[np.int64]) -> NDArray[np.int64]:
