@@ -169,7 +169,6 @@ def paired_in_table(table: Table, pairs: ArrayLike) -> PairedDifference:
     if isinstance(table, Scores) and table.opponent is not None:
         n = len(np.asarray(pairs))
         return PairedDifference(np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int64))
-    panel = [f for f in table.facets if f.role == "panel" and f.name != "backbone"]
     if isinstance(table, Scores):
         score, weight = table.score, None
         codes = {f.name: f.codes for f in table.facets}
@@ -177,6 +176,9 @@ def paired_in_table(table: Table, pairs: ArrayLike) -> PairedDifference:
         moments = table.moments
         score, weight = moments.location + moments.total / moments.count, moments.count
         codes = {name: moments.codes_of(name) for name in moments.facets}
+    panel = [
+        f for f in table.facets if f.role == "panel" and f.name != "backbone" and f.name in codes
+    ]
     cell = (
         cell_keys([codes[f.name] for f in panel], [f.n_levels for f in panel])[0] if panel else None
     )

@@ -112,7 +112,7 @@ def _lines_of_tally(tally: Tally) -> Lines:
     facets["generation"] = Facet(
         "generation", whole["generation"], ("",) * number.size, codes["generation"]
     )
-    in_order = {f.name: facets[f.name] for f in tally.facets}
+    in_order = {f.name: facets[f.name] for f in tally.facets if f.name in facets}
     return Lines(in_order, weight.size, weight, number)
 
 
