@@ -1,0 +1,400 @@
+"""Answers from moments are those of the rows: same models, same draws, same tables."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import bayesjudge as bj
+from bayesjudge.cli import tallies
+from bayesjudge.cli.app import app
+from bayesjudge.engines.integrating import integrate
+from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
+from bayesjudge.resolution import resolve
+from bayesjudge.scores import (
+    moments_of_scores,
+    read_scores,
+    read_tally,
+    scan,
+    tally_of_scores,
+)
+from bayesjudge.scores.identification import gram
+from bayesjudge.scores.lines import lines_of, residual_pattern, term_pattern
+from bayesjudge.scores.regrouping import regroup
+from bayesjudge.spec import Prior, Scale, Term
+from tests.dense_twin import B3, CROSSED, DESIGNS, G2, L2, frame_of, random_scales, with_terms
+from tests.test_integrated import MORE
+from tests.test_moments import NESTED, check_equal
+
+EVERY = {**DESIGNS, **MORE}
+
+# Neither balanced nor in blocks of few cells with scales of their own.
+REFUSED = {"residual by judge", "centred within blocks", "generation scales by scenario"}
+
+
+def table(name):
+    spec, frame, options = EVERY[name]
+    scores = read_scores(frame.reset_index(drop=True), **options)
+    return spec, scores, tally_of_scores(scores)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_model_lies_on_moments_as_on_rows(name):
+    spec, scores, tally = table(name)
+    rows, lines = resolve(spec, scores), resolve(spec, tally)
+    for field in ("dropped", "unit", "location", "notes", "panel", "random", "residual"):
+        assert getattr(rows, field) == getattr(lines, field), field
+    assert [t.name for t in rows.terms] == [t.name for t in lines.terms]
+    assert [t.centred for t in rows.terms] == [t.centred for t in lines.terms]
+    assert lines.labels == tuple(pair for pair in rows.labels if pair[0] != "generation")
+    if name in REFUSED:
+        with pytest.raises(ModelError, match="do not carry this model.*Read the rows"):
+            integrate(lines)
+        return
+    one, other = integrate(rows), integrate(lines)
+    if name not in NESTED:
+        assert type(one) is type(other)
+    sd, noise = (
+        np.array(values)
+        for values in zip(*(random_scales(rows, seed) for seed in range(3)), strict=True)
+    )
+    np.testing.assert_allclose(other.values(sd, noise), one.values(sd, noise), rtol=1e-12)
+
+
+TABLES = st.fixed_dictionaries(
+    {
+        "backbone": st.integers(2, 3),
+        "scenario": st.integers(1, 4),
+        "judge": st.integers(1, 3),
+        "generation": st.integers(1, 3),
+    }
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=TABLES, keep=st.floats(0.3, 1.0), seed=st.integers(0, 999), generations=st.booleans()
+)
+def test_traces_of_weighted_lines_are_those_of_rows(sizes, keep, seed, generations):
+    if not generations:
+        sizes = {k: v for k, v in sizes.items() if k != "generation"}
+    frame = frame_of(seed, **sizes)
+    kept = np.random.default_rng(seed).random(len(frame)) < keep
+    kept[[0, -1]] = True
+    scores = scan(frame[kept]).scores
+    if scores is None:
+        return
+    panel = ("backbone", "judge")
+
+    def traces(table):
+        lines = lines_of(table)
+        patterns = []
+        for dims in (panel[:1], panel[1:], panel, ("scenario", "judge"), ("generation",)):
+            if not set(dims) <= set(lines.facets):
+                continue
+            shape = tuple(lines.facets[d].n_levels for d in dims)
+            codes = np.ravel_multi_index(tuple(lines.facets[d].codes for d in dims), shape)
+            for centred in {(d in panel for d in dims), (False for _ in dims)}:
+                patterns.append(term_pattern(lines, "", dims, codes, shape, tuple(centred)))
+        return gram((*patterns, residual_pattern(lines, "residual")))
+
+    rows, lines = traces(scores), traces(tally_of_scores(scores))
+    # Traces are differences of sums of at most N^2.
+    np.testing.assert_allclose(lines, rows, rtol=1e-10, atol=1e-10 * len(scores) ** 2)
+
+
+FITTED = ("languages", "unbalanced", "generations", "languages and generations, unbalanced")
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_the_same_seed_gives_the_same_draws_and_answers(name):
+    spec, scores, tally = table(name)
+    one = bj.fit(scores, spec, draws=100, random_seed=3)
+    other = bj.fit(tally, spec, draws=100, random_seed=3)
+    # Sums differ in their last digits, and the search for the mode, which stops at a
+    # gradient of 1e-6 or so, makes of that at most a hundred-thousandth of a unit; where
+    # that is just enough for resampling to take a draw's neighbour, the draw is another.
+    apart = np.zeros((4, 100), bool)
+    for variable, values in one.posterior["posterior"].data_vars.items():
+        same = np.isclose(other.posterior["posterior"][variable], values, rtol=1e-4, atol=1e-5)
+        apart |= ~same.reshape(4, 100, -1).all(axis=2)
+    assert apart.mean() <= 0.01
+    for answer in (
+        lambda fit: fit.leaderboard().drop(columns=["rank_lower_sim", "rank_upper_sim"]),
+        lambda fit: fit.differences(rope=0.1),
+        lambda fit: fit.pairwise(),
+        lambda fit: fit.variance_components(),
+        lambda fit: fit.leaderboard(scenario_pool=50)[["backbone", "mean", "sd", "p_best"]],
+        lambda fit: fit.effects("scenario:backbone"),
+    ):
+        # One draw of a hundred is worth that much.
+        pd.testing.assert_frame_equal(answer(other), answer(one), rtol=0.02, atol=0.02)
+    clustered = [fit.differences()["clustered_se"].to_numpy() for fit in (one, other)]
+    np.testing.assert_allclose(clustered[1], clustered[0], rtol=1e-12)
+    assert other.best_set() == one.best_set()
+    assert other.convergence.converged == one.convergence.converged
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    _, scores, tally = table("generations, unbalanced")
+    return bj.fit(scores, draws=50), bj.fit(tally, draws=50)
+
+
+def test_a_saved_fit_holds_moments_and_no_rows(fitted, tmp_path):
+    _, made = fitted
+    held = bj.load(made.save(tmp_path / "fit.nc"))
+    assert held == made
+    assert "score" not in held.posterior["constant_data"]
+    assert not [d for d in held.posterior["constant_data"].sizes if d == "observation"]
+    check_equal(held.scores.moments, made.scores.moments)
+    assert held.scores.facets == made.scores.facets
+    assert held.scores.problems == made.scores.problems
+    assert repr(held) == repr(made)
+    pd.testing.assert_frame_equal(held.leaderboard(), made.leaderboard())
+    # Not stored, and drawn from the moments anew.
+    pd.testing.assert_frame_equal(
+        held.effects("scenario:judge"), made.effects("scenario:judge"), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda fit: fit.log_likelihood(),
+        lambda fit: fit.posterior_predictive(),
+        lambda fit: fit.prior_predictive(),
+        lambda fit: fit.extend(predictive=True),
+        lambda fit: fit.effects("generation"),
+        lambda fit: bj.compare({"a": fit, "b": fit}),
+        lambda fit: bj.human_anchored(fit),
+        lambda fit: bj.reliability(fit),
+        lambda fit: bj.plan_next(fit, 4),
+        lambda fit: bj.fit(fit.scores, log_likelihood=True),
+        lambda fit: bj.fit(fit.scores, engine="numpyro"),
+        lambda fit: bj.fit(fit.scores, nested_effects=True, draws=10),
+    ],
+)
+def test_what_needs_every_score_says_so(fitted, asked):
+    with pytest.raises(BayesjudgeError, match="every score") as error:
+        asked(fitted[1])
+    assert "ead the rows themselves" in str(error.value)
+
+
+def test_checks_that_were_not_made_are_named(fitted):
+    (note,) = fitted[1].check_findings()
+    assert (note.severity, len(fitted[1].checks())) == ("note", 0)
+    assert "not checked" in note.what
+    assert fitted[1].prior_findings() == ()
+
+
+@pytest.mark.parametrize("model", ["verdict", "ordinal", "robust", "judge_scale", "uncertainty"])
+def test_other_families_are_refused(model):
+    tally = tally_of_scores(read_scores(frame_of(**B3)))
+    with pytest.raises(ModelError, match="counts and sums.*gaussian"):
+        bj.fit(tally, model)
+    with pytest.raises(DataError, match="battles"):
+        bj.fit(read_scores(frame_of(**B3)), "pairwise")
+
+
+def test_where_neither_weights_nor_moves_fit_the_rows_are_asked_for(monkeypatch):
+    from bayesjudge.engines import exact
+
+    monkeypatch.setattr(exact, "PARETO_K_LIMIT", -10.0)
+    monkeypatch.setattr(exact._Weighted, "fits", False)
+    monkeypatch.setattr(exact, "move", lambda *_: type("Moved", (), {"mixed": False}))
+    with pytest.raises(ModelError, match="NUTS needs every score"):
+        bj.fit(tally_of_scores(read_scores(frame_of(**B3))), draws=20)
+
+
+def test_unit_and_location_of_equal_scores():
+    frame = frame_of(**B3).assign(score=7.3)
+    for scores in (read_scores(frame), read_scores(frame.assign(score=0.0))):
+        rows, lines = resolve(CROSSED, scores), resolve(CROSSED, tally_of_scores(scores))
+        assert (rows.unit, rows.location) == (lines.unit, lines.location)
+
+
+REGROUPINGS = [
+    (("scenario", "backbone"), ("judge",)),
+    (("scenario", "backbone"), ("language",)),
+    (("scenario", "backbone"), ()),
+    (("backbone",), ("judge", "language")),
+    (("language", "backbone"), ("judge", "scenario")),
+    (("backbone",), ("judge",)),
+]
+
+
+@pytest.mark.parametrize(("blocks", "cells"), REGROUPINGS)
+@pytest.mark.parametrize("generation", [0, 2])
+def test_regrouped_moments_are_those_taken_so(blocks, cells, generation):
+    sizes = {**L2, **({"generation": generation} if generation else {})}
+    scores = read_scores(frame_of(drop=9, **sizes), replicates=True)
+    every = moments_of_scores(scores)
+    found = regroup(every, blocks, cells)
+    twin = moments_of_scores(scores, blocks, cells, every.location)
+    merged = found.generations is not None and np.isnan(found.generations.cell_squares).any()
+    if merged:
+        assert "judge" not in (*blocks, *cells)
+        lost = np.isnan(found.generations.cell_squares)
+        found.generations.cell_squares[lost] = twin.generations.cell_squares[lost]
+    check_equal(found, twin)
+
+
+def test_generations_across_blocks_have_no_moments_by_them():
+    every = moments_of_scores(read_scores(frame_of(**G2)))
+    assert regroup(every, ("judge", "backbone"), ("scenario",)) is None
+    assert regroup(every, ("scenario", "backbone"), ("judge",)) is every
+
+
+def test_tables_of_patterns_that_would_be_too_large_are_not_made(monkeypatch):
+    from bayesjudge.scores import regrouping
+
+    monkeypatch.setattr(regrouping, "_MOST_ENTRIES", 10)
+    every = moments_of_scores(read_scores(frame_of(**G2)))
+    assert regroup(every, ("backbone",), ("judge", "scenario")) is None
+
+
+def test_a_judge_that_no_term_has_is_summed_over():
+    spec = with_terms(Term(("scenario",), Scale(Prior("half_normal", (1.0,)))))
+    for sizes in (B3, G2):
+        scores = read_scores(frame_of(**sizes))
+        rows, lines = resolve(spec, scores), resolve(spec, tally_of_scores(scores))
+        sd, noise = (x[None] for x in random_scales(rows, 1))
+        np.testing.assert_allclose(
+            integrate(lines).values(sd, noise), integrate(rows).values(sd, noise), rtol=1e-12
+        )
+
+
+def calibrated(scores, **options):
+    return bj.calibrate(scores, splits=20, resamples=99, random_seed=1, **options)
+
+
+@pytest.mark.parametrize("drop", [0, 7])
+def test_calibration_from_moments(drop):
+    frame = frame_of(drop=drop, backbone=3, scenario=5, judge=2, language=3, generation=2)
+    scores = read_scores(frame)
+    one, other = (calibrated(s, model=None) for s in (scores, tally_of_scores(scores)))
+    np.testing.assert_allclose(other.cells.tasks, one.cells.tasks, rtol=1e-12)
+    for name in ("interaction", "adjusted", "reversals"):
+        pd.testing.assert_frame_equal(getattr(other, name), getattr(one, name), rtol=1e-9)
+    assert other.held_out.adjusted_tau == pytest.approx(one.held_out.adjusted_tau, rel=1e-9)
+    assert (other.findings, other.statements, set(other.notes)) == (
+        one.findings,
+        one.statements,
+        set(one.notes),
+    )
+    assert other.adjusted_scores is None
+
+
+def test_calibrations_posterior_from_moments():
+    scores = read_scores(frame_of(backbone=3, scenario=5, judge=2, language=3))
+    one, other = (calibrated(s, draws=50) for s in (scores, tally_of_scores(scores)))
+    pd.testing.assert_frame_equal(other.interaction, one.interaction, rtol=0.02, atol=0.02)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tallied") / "scores.parquet"
+    frame_of(drop=5, backbone=3, scenario=5, judge=2, language=2).to_parquet(path, index=False)
+    return path
+
+
+def test_rank_from_moments(file, tmp_path):
+    found = {}
+    for option in ("--moments", "--no-moments"):
+        out = tmp_path / option
+        done = run("rank", file, option, "--draws", 100, "--json", "--out", out)
+        assert done.exit_code in (0, 1), done.output
+        found[option] = json.loads(done.stdout)
+        assert (out / "posterior.nc").exists()
+        assert (out / "report.html").exists() or list(out.glob("*.html"))
+    one, other = found["--no-moments"], found["--moments"]
+    assert other["meta"]["moments"] is True
+    assert other["meta"]["n_scores"] == one["meta"]["n_scores"] == 55
+    for a, b in zip(one["leaderboard"], other["leaderboard"], strict=True):
+        assert a["backbone"] == b["backbone"]
+        assert b["mean"] == pytest.approx(a["mean"], rel=1e-3)
+        assert b["p_best"] == pytest.approx(a["p_best"], abs=0.01)
+    again = run("rank", tmp_path / "--moments" / "posterior.nc", "--json")
+    assert json.loads(again.stdout)["leaderboard"] == other["leaderboard"]
+
+
+def test_calibrate_from_moments(file, tmp_path):
+    out = tmp_path / "cbc"
+    done = run("calibrate", file, "--moments", "--closed-form", "--json", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert not (out / "adjusted_scores.csv").exists()
+    rows = run("calibrate", file, "--closed-form", "--json")
+    a, b = (json.loads(x.stdout)["interaction"] for x in (done, rows))
+    assert [x["estimate"] for x in a] == pytest.approx([x["estimate"] for x in b], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("rank", "--by", "language"), "--by needs every score"),
+        (("rank", "--predictive", "--out", "OUT"), "--predictive needs every score"),
+        (("rank", "--engine", "numpyro"), "--engine numpyro"),
+        (("rank", "--model", "verdict"), "model verdict"),
+        (("rank", "--reliability"), "--reliability needs every score"),
+        (("rank", "--format", "promptfoo"), "not of other tools' logs"),
+        (("calibrate", "--by", "judge"), "--by needs every score"),
+    ],
+)
+def test_what_needs_rows_is_refused_with_moments(file, tmp_path, arguments, message):
+    command, *options = (str(tmp_path / "out") if a == "OUT" else a for a in arguments)
+    done = run(command, file, "--moments", *options)
+    assert done.exit_code == 2
+    assert message in " ".join(done.stderr.split())
+
+
+def test_files_that_memory_would_not_hold_as_rows_are_passed_over(file, tmp_path, monkeypatch):
+    csv = tmp_path / "scores.csv"
+    pd.read_parquet(file).to_csv(csv, index=False)
+    sizes = [tallies.size_as_rows([str(path)]) for path in (file, csv)]
+    assert sizes == [20 * file.stat().st_size, 5 * csv.stat().st_size]
+    assert tallies.size_as_rows([str(tmp_path)]) == sizes[1]
+    assert tallies.size_as_rows([str(tmp_path / "none.csv")]) is None
+    assert tallies.size_as_rows([str(tmp_path / "posterior.nc")]) is None
+    for memory, taken in ((2 * sizes[1], False), (2 * sizes[1] - 1, True), (None, False)):
+        monkeypatch.setattr(tallies, "memory_of_machine", lambda memory=memory: memory)
+        assert tallies.takes_moments([str(csv)], None, None) is taken
+    monkeypatch.setattr(tallies, "memory_of_machine", lambda: 1)
+    assert not tallies.takes_moments([str(csv)], False, None)
+    assert not tallies.takes_moments([str(csv)], None, "judge")
+    assert not tallies.takes_moments([str(csv)], None, None, ["--predictive"])
+    done = run("calibrate", csv, "--closed-form", "--json")
+    assert done.exit_code == 0, done.output
+    assert "read as counts and sums by cell" in " ".join(done.stderr.split())
+    assert json.loads(done.stdout)["meta"]["moments"] is True
+
+
+def test_memory_is_that_of_the_machine(monkeypatch):
+    assert tallies.memory_of_machine() > 1 << 20
+
+    def unknown(_):
+        raise ValueError
+
+    monkeypatch.setattr(tallies.os, "sysconf", unknown)
+    assert tallies.memory_of_machine() is None
+
+
+def test_fit_takes_no_frames():
+    with pytest.raises(UsageError, match="fit takes Scores"):
+        bj.fit(frame_of(**B3))
+
+
+def test_a_tally_read_from_a_file_is_fitted(file):
+    found = bj.fit(read_tally(file), draws=50)
+    twin = bj.fit(read_scores(file), draws=50)
+    pd.testing.assert_frame_equal(found.leaderboard(), twin.leaderboard(), rtol=0.02, atol=0.02)
