@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bayesjudge.auditing.answer import Audit, Settings
 from bayesjudge.auditing.auditor import audit
 from bayesjudge.auditing.reading import explained, language_keywords
-from bayesjudge.cli.answers import Answered, Part, Road, answer_tables
+from bayesjudge.cli.answers import Answered, Part, Road
+from bayesjudge.cli.groups import answer_tables
 from bayesjudge.cli.messages import (
     say_notes,
     say_problems,
     working,
 )
 from bayesjudge.cli.options import (
+    ByOptions,
     OutputOptions,
     ReadingOptions,
     arguments_of,
@@ -62,7 +65,7 @@ class Job:
 def run_audit(
     sources: Sequence[str],
     reading: ReadingOptions,
-    by: str | None,
+    groups: ByOptions,
     asked: Mapping[str, Any],
     failures: Sequence[str] | None,
     output: OutputOptions,
@@ -79,12 +82,15 @@ def run_audit(
     given = {name: value for name, value in asked.items() if value is not None}
     given["only"] = tuple(given.get("only", ()))
     settings = Settings(failures=tuple(failures or ()), **given)
-    words = arguments_of({"by": by, "failure": list(failures or ()), **asked})
+    words = [
+        *groups.arguments(),
+        *arguments_of({"failure": list(failures or ()), **asked}),
+    ]
     command = command_line("audit", *reading.arguments(), *words, "--", *sources)
     keywords = language_keywords(reading.keywords())
     job = Job(settings, output, command, one_or_many(sources), keywords.get("format"))
-    road = Road("audit", lambda part: _audit(part, job), AUDIT_FILES, output)
-    answer_tables(sources, keywords, by, road)
+    road = Road("audit", partial(_audit, job=job), (command,), AUDIT_FILES, output)
+    answer_tables(sources, keywords, groups, road)
 
 
 def _audit(part: Part, job: Job) -> Answered:
