@@ -27,6 +27,7 @@ from bayesjudge.closed_form.intervals import t_interval
 from bayesjudge.closed_form.mean_squares import MeanSquares, mean_squares
 from bayesjudge.closed_form.strata import Component, make_grid, panel_factor
 from bayesjudge.errors import ModelError, UsageError
+from bayesjudge.pairing import refuse_battles
 from bayesjudge.ranking import check_probability
 from bayesjudge.resolution import Resolved, ResolvedTerm, resolve
 from bayesjudge.scores.table import Facet, Scores
@@ -150,7 +151,7 @@ def anova(
     Raises
     ------
     DataError
-        Where the table is not balanced: the message names the exact engine.
+        Where the table is not balanced: the message names the exact engine; or holds battles.
     ModelError
         Where the model is not gaussian or has covariates.
     UsageError
@@ -161,6 +162,7 @@ def anova(
             f"anova takes Scores, not {type(scores).__name__}",
             remedy="Read the table first: bayesjudge.read_scores(table)",
         )
+    refuse_battles(scores, "anova")
     check_probability(ci_prob, "ci_prob")
     started = time.perf_counter()
     spec = model if isinstance(model, ModelSpec) else read_model(model)

@@ -191,7 +191,7 @@ Engine = Annotated[
     str | None, typer.Option("--engine", help="auto, exact, numpyro or pymc (auto).")
 ]
 TargetAccept = Annotated[
-    float | None, typer.Option("--target-accept", help="Of NUTS (0.95, or 0.85).")
+    float | None, typer.Option("--target-accept", help="Of NUTS (0.95, 0.85 or 0.98).")
 ]
 Rope = Annotated[
     float | None,

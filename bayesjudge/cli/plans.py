@@ -27,6 +27,7 @@ from bayesjudge.cli.options import (
 from bayesjudge.cli.ranks import is_saved_fit
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import Fit, load
+from bayesjudge.pairing import refuse_battles
 from bayesjudge.planning.choosing import Plan, plan
 from bayesjudge.planning.components import typed_components
 from bayesjudge.planning.designs import Components
@@ -259,6 +260,7 @@ def _fitted(
 
     spec = read_model(sampling.model or "crossed")
     scores = read_aloud([source], reading.keywords(spec), output).require(source)
+    refuse_battles(scores, "plan")
     with working("fitting", output.shows_progress):
         return fit(scores, spec, priors=sampling.prior or (), **sampling.settings())
 
