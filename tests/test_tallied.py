@@ -26,7 +26,7 @@ from bayesjudge.scores import (
 )
 from bayesjudge.scores.identification import gram
 from bayesjudge.scores.lines import lines_of, residual_pattern, term_pattern
-from bayesjudge.scores.regrouping import regroup
+from bayesjudge.scores.regrouping import keep_level, regroup
 from bayesjudge.spec import Prior, Scale, Term
 from tests.dense_twin import B3, CROSSED, DESIGNS, G2, L2, frame_of, random_scales, with_terms
 from tests.test_integrated import MORE
@@ -54,7 +54,7 @@ def test_a_model_lies_on_moments_as_on_rows(name):
     assert [t.centred for t in rows.terms] == [t.centred for t in lines.terms]
     assert lines.labels == tuple(pair for pair in rows.labels if pair[0] != "generation")
     if name in REFUSED:
-        with pytest.raises(ModelError, match="do not carry this model.*Read the rows"):
+        with pytest.raises(ModelError, match=r"do not carry this model.*Read the rows"):
             integrate(lines)
         return
     one, other = integrate(rows), integrate(lines)
@@ -78,9 +78,7 @@ TABLES = st.fixed_dictionaries(
 
 
 @settings(max_examples=40, deadline=None)
-@given(
-    sizes=TABLES, keep=st.floats(0.3, 1.0), seed=st.integers(0, 999), generations=st.booleans()
-)
+@given(sizes=TABLES, keep=st.floats(0.3, 1.0), seed=st.integers(0, 999), generations=st.booleans())
 def test_traces_of_weighted_lines_are_those_of_rows(sizes, keep, seed, generations):
     if not generations:
         sizes = {k: v for k, v in sizes.items() if k != "generation"}
@@ -197,7 +195,7 @@ def test_checks_that_were_not_made_are_named(fitted):
 @pytest.mark.parametrize("model", ["verdict", "ordinal", "robust", "judge_scale", "uncertainty"])
 def test_other_families_are_refused(model):
     tally = tally_of_scores(read_scores(frame_of(**B3)))
-    with pytest.raises(ModelError, match="counts and sums.*gaussian"):
+    with pytest.raises(ModelError, match=r"counts and sums.*gaussian"):
         bj.fit(tally, model)
     with pytest.raises(DataError, match="battles"):
         bj.fit(read_scores(frame_of(**B3)), "pairwise")
@@ -296,6 +294,107 @@ def test_calibrations_posterior_from_moments():
     scores = read_scores(frame_of(backbone=3, scenario=5, judge=2, language=3))
     one, other = (calibrated(s, draws=50) for s in (scores, tally_of_scores(scores)))
     pd.testing.assert_frame_equal(other.interaction, one.interaction, rtol=0.02, atol=0.02)
+
+
+# Scales of the table as a whole: from moments nothing is exact beyond rounding of that.
+BALANCED = {
+    "balanced": (B3, {}),
+    "generations": (G2, {}),
+    "languages": (L2, {}),
+    "languages and generations": ({**L2, "generation": 2}, {}),
+    "three judges, two criteria and generations": (
+        {**G2, "criterion": 2},
+        {"facets": ["criterion"]},
+    ),
+    "replicates": (B3, {"replicates": True}),
+    "replicates of generations": (G2, {"replicates": True}),
+    "without scenarios": ({"backbone": 3, "judge": 3, "generation": 4}, {}),
+    "random judge": (G2, {"random": ["judge"]}),
+    "one backbone": ({"backbone": 1, "scenario": 4, "judge": 3, "generation": 2}, {}),
+}
+FRAMES = (
+    "components", "f_tests", "offsets", "coefficients", "means", "expected_mean_squares",
+    "backbone_components", "backbone_f_tests", "backbone_offsets", "backbone_coefficients",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BALANCED)
+def test_anova_from_moments(name):
+    sizes, options = BALANCED[name]
+    frame = frame_of(**sizes)
+    if "replicates" in name:
+        frame = pd.concat([frame, frame_of(seed=1, **sizes)])
+    measured = "judge" if name == "one backbone" else "backbone"
+    scores = (
+        read_scores(frame.reset_index(drop=True), **options) if measured == "backbone" else None
+    )
+    if scores is None:
+        # A table of one backbone is not read to be ranked: one is left of two.
+        from bayesjudge.decomposing import _of_backbone
+
+        two = read_scores(pd.concat([frame, frame.assign(backbone="other")]))
+        scores, tally = (_of_backbone(t, 1) for t in (two, tally_of_scores(two)))
+    else:
+        tally = tally_of_scores(scores)
+    one, other = bj.anova(scores), bj.anova(tally)
+    for which in FRAMES:
+        a, b = getattr(one, which), getattr(other, which)
+        pd.testing.assert_frame_equal(b, a, rtol=1e-9, atol=1e-10, obj=which)
+    assert other.notes == one.notes
+    assert repr(other) == repr(one)
+
+
+def test_anova_by_one_backbone_of_moments_is_that_of_its_rows():
+    scores = read_scores(frame_of(backbone=3, scenario=4, judge=2, generation=3))
+    kept = keep_level(tally_of_scores(scores), "backbone", 1)
+    rows = read_scores(
+        frame_of(backbone=3, scenario=4, judge=2, generation=3), where=[("backbone", "backbone1")],
+        measured="judge",
+    )  # fmt: skip
+    twin = moments_of_scores(rows, location=kept.moments.location)
+    check_equal(kept.moments, twin, rough=float(twin.squares.sum()))
+    assert kept.levels("backbone") == ("backbone1",)
+
+
+def test_anova_refuses_unbalanced_moments():
+    every = {**G2, "generation": 3}
+    frames = {
+        "a cell": frame_of(drop=1, **B3),
+        "a score of a generation": frame_of(drop=1, **every),
+        "a generation": frame_of(**every)[lambda f: f.index != 0],
+    }
+    moved = frame_of(**G2).reset_index(drop=True)
+    frames["as many scores"] = moved.assign(
+        generation=moved["generation"].where(moved.index != 0, "generation1")
+    )
+    for what, frame in frames.items():
+        scores = read_scores(frame, replicates=True)
+        for given_table in (scores, tally_of_scores(scores)):
+            with pytest.raises(DataError, match="not balanced"):
+                bj.anova(given_table)
+            assert what
+
+
+def test_anova_of_moments_asks_for_rows_where_columns_were_put_together():
+    spec = with_terms(
+        Term(("scenario",), Scale(Prior("half_normal", (1.0,)))),
+        Term(("generation",), Scale(Prior("half_normal", (1.0,)))),
+    )
+    scores = read_scores(frame_of(**G2))
+    bj.anova(scores, spec)
+    with pytest.raises(DataError, match=r"judge.*Read the rows"):
+        bj.anova(tally_of_scores(scores), spec)
+    crossed = with_terms(Term(("judge", "generation"), Scale(Prior("half_normal", (1.0,)))))
+    with pytest.raises(DataError, match="every score"):
+        bj.anova(tally_of_scores(scores), crossed)
+
+
+def test_equal_replicates_have_no_sum_of_squares_within_cells():
+    frame = pd.concat([frame_of(**B3)] * 2)
+    scores = read_scores(frame, replicates=True)
+    for given_table in (scores, tally_of_scores(scores)):
+        last = bj.anova(given_table).expected_mean_squares.iloc[-1]
+        assert last["mean_square"] == 0.0
 
 
 def run(*arguments):

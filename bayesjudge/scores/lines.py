@@ -129,6 +129,14 @@ def lines_of_moments(moments: Moments) -> tuple[dict[str, Ints], Ints]:
     return codes | {"generation": pattern}, weight
 
 
+def totals_of_lines(moments: Moments) -> NDArray[np.float64]:
+    """Return the sum of the scores of each line about the location, (N,)."""
+    found = moments.generations
+    if found is None:
+        return moments.total
+    return np.asarray(found.totals[np.nonzero(found.pattern)])
+
+
 @dataclass(frozen=True, eq=False)
 class CellMeans:
     """A table as means: of single scores, or of the cells of a tally. N of them.
@@ -193,6 +201,4 @@ def term_pattern(
 def residual_pattern(lines: Lines, name: str) -> Pattern:
     """Return the pattern in which every score has a level of its own."""
     every, weight = np.arange(lines.size), lines.weight
-    return Pattern(
-        name, every, (lines.size,), (False,), lines.size, weight=weight, copies=weight
-    )
+    return Pattern(name, every, (lines.size,), (False,), lines.size, weight=weight, copies=weight)
