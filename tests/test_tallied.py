@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,12 @@ from typer.testing import CliRunner
 import bayesjudge as bj
 from bayesjudge.cli import tallies
 from bayesjudge.cli.app import app
+from bayesjudge.engines.cross_products import cross_products, lay_out
 from bayesjudge.engines.integrating import integrate
+from bayesjudge.engines.moment_products import products_of_moments
 from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
+from bayesjudge.planning.components import components_of_fit
+from bayesjudge.planning.reliabilities import table_multipliers
 from bayesjudge.resolution import resolve
 from bayesjudge.scores import (
     moments_of_scores,
@@ -28,14 +33,25 @@ from bayesjudge.scores.identification import gram
 from bayesjudge.scores.lines import lines_of, residual_pattern, term_pattern
 from bayesjudge.scores.regrouping import keep_level, regroup
 from bayesjudge.spec import Prior, Scale, Term
-from tests.dense_twin import B3, CROSSED, DESIGNS, G2, L2, frame_of, random_scales, with_terms
+from tests.dense_twin import (
+    B3,
+    CROSSED,
+    DESIGNS,
+    G2,
+    L2,
+    frame_of,
+    half_normal,
+    random_scales,
+    scale_by,
+    with_terms,
+)
 from tests.test_integrated import MORE
 from tests.test_moments import NESTED, check_equal
 
 EVERY = {**DESIGNS, **MORE}
 
-# Neither balanced nor in blocks of few cells with scales of their own.
-REFUSED = {"residual by judge", "centred within blocks", "generation scales by scenario"}
+# Scores of one generation have scales of their own; or no path but rows' carries it.
+REFUSED = {"residual by judge", "generation scales by scenario"}
 
 
 def table(name):
@@ -172,7 +188,7 @@ def test_a_saved_fit_holds_moments_and_no_rows(fitted, tmp_path):
         lambda fit: fit.effects("generation"),
         lambda fit: bj.compare({"a": fit, "b": fit}),
         lambda fit: bj.human_anchored(fit),
-        lambda fit: bj.reliability(fit),
+        lambda fit: bj.audit(fit.scores),
         lambda fit: bj.plan_next(fit, 4),
         lambda fit: bj.fit(fit.scores, log_likelihood=True),
         lambda fit: bj.fit(fit.scores, engine="numpyro"),
@@ -201,14 +217,48 @@ def test_other_families_are_refused(model):
         bj.fit(read_scores(frame_of(**B3)), "pairwise")
 
 
-def test_where_neither_weights_nor_moves_fit_the_rows_are_asked_for(monkeypatch):
-    from bayesjudge.engines import exact
+def test_where_neither_weights_nor_moves_fit_nuts_samples_the_scales_from_moments(monkeypatch):
+    from bayesjudge.engines import exact, nuts
 
-    monkeypatch.setattr(exact, "PARETO_K_LIMIT", -10.0)
     monkeypatch.setattr(exact._Weighted, "fits", False)
     monkeypatch.setattr(exact, "move", lambda *_: type("Moved", (), {"mixed": False}))
+    tally = tally_of_scores(read_scores(frame_of(**B3)))
+    made = bj.fit(tally, "crossed_common", draws=20, tune=20, chains=1)
+    assert made.metadata["method"] == "collapsed nuts"
+    monkeypatch.setattr(nuts, "collapse", lambda _: None)
     with pytest.raises(ModelError, match="NUTS needs every score"):
-        bj.fit(tally_of_scores(read_scores(frame_of(**B3))), draws=20)
+        bj.fit(tally, draws=20)
+
+
+MANY_CELLS = {
+    "without generations": ({}, {}),
+    "generations": ({"generation": 2}, {}),
+    "random judge": ({}, {"random": ["judge"]}),
+}
+
+
+@pytest.mark.parametrize("name", MANY_CELLS)
+def test_unbalanced_blocks_of_many_cells_go_by_cross_products(name):
+    more, options = MANY_CELLS[name]
+    frame = frame_of(drop=12, backbone=2, scenario=4, judge=6, language=3, **more)
+    scores = read_scores(frame, **options)
+    rows, lines = resolve(CROSSED, scores), resolve(CROSSED, tally_of_scores(scores))
+    one, other = (cross_products(rows, lay_out(rows)), lay_out(lines))
+    other = products_of_moments(lines, other, lines.moments)
+    for field in fields(one):
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-8, err_msg=field.name)
+
+
+def test_lines_of_one_residual_scale_each_go_by_cross_products():
+    spec = replace(with_terms(Term(("judge",), half_normal(1.0))), residual=scale_by("judge"))
+    scores = read_scores(frame_of(drop=4, **B3))
+    rows, lines = resolve(spec, scores), resolve(spec, tally_of_scores(scores))
+    one = cross_products(rows, lay_out(rows))
+    other = products_of_moments(lines, lay_out(lines), lines.moments)
+    for field in fields(one):
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-8, err_msg=field.name)
 
 
 def test_unit_and_location_of_equal_scores():
@@ -267,6 +317,22 @@ def test_a_judge_that_no_term_has_is_summed_over():
         np.testing.assert_allclose(
             integrate(lines).values(sd, noise), integrate(rows).values(sd, noise), rtol=1e-12
         )
+
+
+def test_plans_and_reliability_from_moments(fitted):
+    one, other = fitted
+    a, b = (bj.reliability(fit) for fit in fitted)
+    pd.testing.assert_frame_equal(b, a, rtol=0.02, atol=0.02)
+    multipliers = [table_multipliers(one, components_of_fit(one))]
+    multipliers.append(table_multipliers(other, components_of_fit(other)))
+    for rows, lines in zip(*multipliers, strict=True):
+        for x, y in zip(rows, lines, strict=True):
+            np.testing.assert_allclose(y, x, rtol=1e-12, atol=1e-15)
+    a, b = (components_of_fit(fit) for fit in fitted)
+    assert [(p.name, p.facets, p.centred, p.by) for p in a.parts] == [
+        (p.name, p.facets, p.centred, p.by) for p in b.parts
+    ]
+    assert (a.panel, a.others, a.judges, a.backbones) == (b.panel, b.others, b.judges, b.backbones)
 
 
 def calibrated(scores, **options):
@@ -344,15 +410,14 @@ def test_anova_from_moments(name):
     assert repr(other) == repr(one)
 
 
-def test_anova_by_one_backbone_of_moments_is_that_of_its_rows():
-    scores = read_scores(frame_of(backbone=3, scenario=4, judge=2, generation=3))
+@pytest.mark.parametrize("drop", [0, 9])
+def test_one_backbone_of_moments_is_that_of_its_rows(drop):
+    from bayesjudge.decomposing import _of_backbone
+
+    scores = read_scores(frame_of(drop=drop, **G2))
     kept = keep_level(tally_of_scores(scores), "backbone", 1)
-    rows = read_scores(
-        frame_of(backbone=3, scenario=4, judge=2, generation=3), where=[("backbone", "backbone1")],
-        measured="judge",
-    )  # fmt: skip
-    twin = moments_of_scores(rows, location=kept.moments.location)
-    check_equal(kept.moments, twin, rough=float(twin.squares.sum()))
+    twin = moments_of_scores(_of_backbone(scores, 1), location=kept.moments.location)
+    check_equal(kept.moments, twin)
     assert kept.levels("backbone") == ("backbone1",)
 
 
@@ -385,8 +450,9 @@ def test_anova_of_moments_asks_for_rows_where_columns_were_put_together():
     with pytest.raises(DataError, match=r"judge.*Read the rows"):
         bj.anova(tally_of_scores(scores), spec)
     crossed = with_terms(Term(("judge", "generation"), Scale(Prior("half_normal", (1.0,)))))
+    replicated = read_scores(pd.concat([frame_of(**G2)] * 2), replicates=True)
     with pytest.raises(DataError, match="every score"):
-        bj.anova(tally_of_scores(scores), crossed)
+        bj.anova(tally_of_scores(replicated), crossed)
 
 
 def test_equal_replicates_have_no_sum_of_squares_within_cells():
@@ -428,6 +494,21 @@ def test_rank_from_moments(file, tmp_path):
     assert json.loads(again.stdout)["leaderboard"] == other["leaderboard"]
 
 
+def test_plan_and_anova_from_moments(file, tmp_path):
+    planned = run("plan", file, "--moments", "--budget", 500, "--draws", 100, "--json")
+    assert planned.exit_code in (0, 1), planned.output
+    assert json.loads(planned.stdout)["options"]
+    whole = tmp_path / "whole.csv"
+    frame_of(**B3).to_csv(whole, index=False)
+    found = [
+        json.loads(run("anova", whole, option, "--json").stdout)["components"]
+        for option in ("--moments", "--no-moments")
+    ]
+    for a, b in zip(*found, strict=True):
+        assert a["term"] == b["term"]
+        assert a["variance"] == pytest.approx(b["variance"], rel=1e-9, abs=1e-12)
+
+
 def test_calibrate_from_moments(file, tmp_path):
     out = tmp_path / "cbc"
     done = run("calibrate", file, "--moments", "--closed-form", "--json", "--out", out)
@@ -448,6 +529,9 @@ def test_calibrate_from_moments(file, tmp_path):
         (("rank", "--reliability"), "--reliability needs every score"),
         (("rank", "--format", "promptfoo"), "not of other tools' logs"),
         (("calibrate", "--by", "judge"), "--by needs every score"),
+        (("anova", "--strategies"), "--strategies needs every score"),
+        (("plan", "--next", "4"), "--next needs every score"),
+        (("audit",), "an audit holds every score"),
     ],
 )
 def test_what_needs_rows_is_refused_with_moments(file, tmp_path, arguments, message):

@@ -73,6 +73,12 @@ class Lines:
     weight: Ints | None = None
     generations: Ints | None = None
 
+    @property
+    def labelled(self) -> dict[str, Facet]:
+        """Facets whose levels have labels: of moments all but the generation."""
+        unnamed = () if self.generations is None else ("generation",)
+        return {n: f for n, f in self.facets.items() if n not in unnamed}
+
     def n_levels(self, name: str) -> int:
         """Return the number of levels of a facet, every generation its own."""
         if name == "generation" and self.generations is not None:
