@@ -20,6 +20,8 @@ def anova(
     column: o.Column = None,
     where: o.Where = None,
     by: o.By = None,
+    workers: o.Workers = None,
+    resume: o.Resume = False,
     facet: o.FacetOption = None,
     random: o.RandomOption = None,
     ignore: o.Ignore = None,
@@ -29,6 +31,7 @@ def anova(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     model: Annotated[
         str, typer.Option("--model", help="A shipped model or a TOML file: its terms.")
     ] = "crossed",
@@ -112,9 +115,11 @@ def anova(
             strict,
             replicates,
             format,
+            moments,
         )
         panel = PanelOptions(own, panel_size, design, strategies, budget, subsamples, seed)
-        run_anova(source, reading, by, model, ci_prob, panel, o.OutputOptions(json, out, quiet))
+        groups = o.ByOptions(by, workers, resume)
+        run_anova(source, reading, groups, model, ci_prob, panel, o.OutputOptions(json, out, quiet))
 
 
 def calibrate(
@@ -122,6 +127,8 @@ def calibrate(
     column: o.Column = None,
     where: o.Where = None,
     by: o.By = None,
+    workers: o.Workers = None,
+    resume: o.Resume = False,
     facet: o.FacetOption = None,
     random: o.RandomOption = None,
     ignore: o.Ignore = None,
@@ -131,6 +138,7 @@ def calibrate(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     between: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -205,11 +213,12 @@ def calibrate(
             strict,
             replicates,
             format,
+            moments,
         )
         run_calibrate(
             source,
             reading,
-            by,
+            o.ByOptions(by, workers, resume),
             Asked(between, ci_prob, rope, proxy_sd, splits, resamples, seed or 0),
             closed_form,
             o.SamplingOptions(model, prior, engine, draws, tune, chains, target_accept, seed),
@@ -231,6 +240,8 @@ def audit(
     ] = None,
     where: o.Where = None,
     by: o.By = None,
+    workers: o.Workers = None,
+    resume: o.Resume = False,
     facet: o.FacetOption = None,
     random: o.RandomOption = None,
     ignore: o.Ignore = None,
@@ -240,6 +251,7 @@ def audit(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     failure: Annotated[
         list[str] | None,
         typer.Option("--failure", metavar="TAG", help="A verdict tag that means failure."),
@@ -297,6 +309,7 @@ def audit(
             strict,
             replicates,
             format,
+            moments,
         )
         asked = {
             "answers": answers,
@@ -311,4 +324,5 @@ def audit(
             "ci_prob": ci_prob,
             "only": only,
         }
-        run_audit(source, reading, by, asked, failure, o.OutputOptions(json, out, quiet))
+        groups = o.ByOptions(by, workers, resume)
+        run_audit(source, reading, groups, asked, failure, o.OutputOptions(json, out, quiet))

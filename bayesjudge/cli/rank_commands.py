@@ -18,6 +18,8 @@ def rank(
     column: o.Column = None,
     where: o.Where = None,
     by: o.By = None,
+    workers: o.Workers = None,
+    resume: o.Resume = False,
     facet: o.FacetOption = None,
     random: o.RandomOption = None,
     ignore: o.Ignore = None,
@@ -27,6 +29,7 @@ def rank(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     model: o.Model = None,
     prior: o.PriorOption = None,
     engine: o.Engine = None,
@@ -71,6 +74,7 @@ def rank(
             strict,
             replicates,
             format,
+            moments,
         )
         sampling = o.SamplingOptions(
             model, prior, engine, draws, tune, chains, target_accept, seed, platform
@@ -78,7 +82,7 @@ def rank(
         run_rank(
             source,
             reading,
-            by,
+            o.ByOptions(by, workers, resume),
             sampling,
             Question(
                 ci_prob, rope, finite_scenarios, scenario_pool, latent, sensitivity, reliability

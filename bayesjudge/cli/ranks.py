@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesjudge.cli.answers import Answered, Part, Road, answer_tables, finish
+from bayesjudge.cli.answers import Answered, Part, Road, finish
+from bayesjudge.cli.groups import answer_tables
 from bayesjudge.cli.messages import (
     say_notes,
     say_problems,
     working,
 )
 from bayesjudge.cli.options import (
+    ByOptions,
     OutputOptions,
     ReadingOptions,
     SamplingOptions,
@@ -22,6 +25,7 @@ from bayesjudge.cli.options import (
     command_line,
     one_or_many,
 )
+from bayesjudge.cli.tallies import answer_tally, takes_moments
 from bayesjudge.engines import Settings, choose_engine
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import Fit, load
@@ -47,7 +51,8 @@ from bayesjudge.report.sentences import (
     question_title,
     reading_sentences,
 )
-from bayesjudge.scores import Scores, read_scores
+from bayesjudge.scores import read_scores
+from bayesjudge.scores.lines import Table
 from bayesjudge.spec import ModelSpec, override_prior, read_model
 
 if TYPE_CHECKING:
@@ -130,7 +135,8 @@ class Job:
         )
         return Road(
             self.shown.command,
-            lambda part: _rank(part, self),
+            partial(_rank, job=self),
+            (self.command, self.spec),
             self.files,
             self.output,
             distrust,
@@ -155,7 +161,7 @@ class Job:
 def run_rank(
     sources: Sequence[str],
     reading: ReadingOptions,
-    by: str | None,
+    groups: ByOptions,
     sampling: SamplingOptions,
     question: Question,
     output: OutputOptions,
@@ -173,7 +179,7 @@ def run_rank(
         "reliability": question.reliability,
         **output.groups(),
     }
-    words = [*reading.arguments(), *arguments_of({"by": by}), *sampling.arguments()]
+    words = [*reading.arguments(), *groups.arguments(), *sampling.arguments()]
     asked_words = [*arguments_of(asked), *shown.words]
     command = command_line(shown.command, *words, *asked_words, "--", *sources)
     source = one_or_many(sources)
@@ -192,7 +198,10 @@ def run_rank(
         raise UsageError("a saved fit is ranked by itself", fits[0], "Name no other source")
     job = _job(sampling, question, output, command, shown)
     keywords = reading.keywords(job.spec)
-    answer_tables(sources, keywords, by, job.road)
+    if takes_moments(sources, reading.moments, groups.by, _needs_rows(job)):
+        answer_tally(sources, keywords, reading.moments is not None, job.road)
+    else:
+        answer_tables(sources, keywords, groups, job.road)
 
 
 def run_demo(generations: int, sampling: SamplingOptions, output: OutputOptions) -> None:
@@ -241,6 +250,14 @@ def _job(
         settings["nested_effects"] = True
     Settings(**settings)
     return Job(spec, engine, settings, question, output, command, shown)
+
+
+def _needs_rows(job: Job) -> list[str]:
+    """Return the options in use that need every score."""
+    given = [*arguments_of(job.output.groups())]
+    if job.engine != "exact":
+        given.append(f"--engine {job.engine}, which model {job.spec.name} takes,")
+    return [*given, *(["--reliability"] if job.question.reliability else [])]
 
 
 def _rank(part: Part, job: Job) -> Answered:
@@ -292,7 +309,7 @@ def _files(found: Answer, job: Job, title: str) -> dict[str, Content]:
 
 
 def _fit_and_answer(
-    scores: Scores,
+    scores: Table,
     job: Job,
     extra: dict[str, Any],
     *,
