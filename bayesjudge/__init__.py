@@ -37,7 +37,15 @@ if TYPE_CHECKING:
     from bayesjudge.planning.reliabilities import reliability
     from bayesjudge.planning.sequencing import NextSteps, plan_next
     from bayesjudge.report.page.saving import save_page
-    from bayesjudge.scores import Scores, read_scores, scan, split_by
+    from bayesjudge.scores import (
+        Scores,
+        Tally,
+        read_scores,
+        read_tally,
+        scan,
+        split_by,
+        tally_of_scores,
+    )
     from bayesjudge.simulation import simulate
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
 
@@ -58,6 +66,7 @@ _HOMES = {
     "PanelAnalysis": "judge_panels",
     "Plan": "planning.choosing",
     "Scores": "scores",
+    "Tally": "scores",
     "UsageError": "errors",
     "anova": "decomposing",
     "assign": "assignment",
@@ -81,6 +90,7 @@ _HOMES = {
     "read_languages": "auditing.reading",
     "read_model": "spec",
     "read_scores": "scores",
+    "read_tally": "scores",
     "reliability": "planning.reliabilities",
     "save_page": "report.page.saving",
     "scan": "scores",
@@ -88,6 +98,7 @@ _HOMES = {
     "simulate": "simulation",
     "split_by": "scores",
     "strategy_variances": "closed_form.allocation",
+    "tally_of_scores": "scores",
     "typed_components": "planning.components",
 }
 
@@ -108,6 +119,7 @@ __all__ = [
     "PanelAnalysis",
     "Plan",
     "Scores",
+    "Tally",
     "UsageError",
     "anova",
     "assign",
@@ -131,6 +143,7 @@ __all__ = [
     "read_languages",
     "read_model",
     "read_scores",
+    "read_tally",
     "reliability",
     "save_page",
     "scan",
@@ -138,6 +151,7 @@ __all__ = [
     "simulate",
     "split_by",
     "strategy_variances",
+    "tally_of_scores",
     "typed_components",
 ]
 

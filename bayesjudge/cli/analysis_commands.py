@@ -31,6 +31,7 @@ def anova(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     model: Annotated[
         str, typer.Option("--model", help="A shipped model or a TOML file: its terms.")
     ] = "crossed",
@@ -114,6 +115,7 @@ def anova(
             strict,
             replicates,
             format,
+            moments,
         )
         panel = PanelOptions(own, panel_size, design, strategies, budget, subsamples, seed)
         groups = o.ByOptions(by, workers, resume)
@@ -136,6 +138,7 @@ def calibrate(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     between: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -210,6 +213,7 @@ def calibrate(
             strict,
             replicates,
             format,
+            moments,
         )
         run_calibrate(
             source,
@@ -247,6 +251,7 @@ def audit(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     failure: Annotated[
         list[str] | None,
         typer.Option("--failure", metavar="TAG", help="A verdict tag that means failure."),
@@ -304,6 +309,7 @@ def audit(
             strict,
             replicates,
             format,
+            moments,
         )
         asked = {
             "answers": answers,

@@ -25,6 +25,7 @@ from bayesjudge.cli.options import (
     command_line,
     one_or_many,
 )
+from bayesjudge.errors import UsageError
 from bayesjudge.report.audit_report import (
     AUDIT_FILES,
     audit_files,
@@ -79,6 +80,12 @@ def run_audit(
     failures : sequence of str or None
         Verdict tags that mean failure.
     """
+    if reading.moments:
+        raise UsageError(
+            "an audit holds every score against thresholds, and moments hold none",
+            "--moments",
+            "Leave it out; a part of the table can be kept with --where",
+        )
     given = {name: value for name, value in asked.items() if value is not None}
     given["only"] = tuple(given.get("only", ()))
     settings = Settings(failures=tuple(failures or ()), **given)

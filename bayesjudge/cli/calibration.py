@@ -25,6 +25,7 @@ from bayesjudge.cli.options import (
     arguments_of,
     command_line,
 )
+from bayesjudge.cli.tallies import answer_tally, takes_moments
 from bayesjudge.engines import Settings, choose_engine
 from bayesjudge.errors import UsageError
 from bayesjudge.report.calibration_report import (
@@ -121,7 +122,10 @@ def run_calibrate(
         _DISTRUST,
         by_row=True,
     )
-    answer_tables(sources, reading.keywords(), groups, road)
+    if takes_moments(sources, reading.moments, groups.by):
+        answer_tally(sources, reading.keywords(), reading.moments is not None, road)
+    else:
+        answer_tables(sources, reading.keywords(), groups, road)
 
 
 def _calibrate(part: Part, job: Job) -> Answered:

@@ -20,6 +20,7 @@ from bayesjudge.scores.table import (
     Role,
     Scores,
 )
+from bayesjudge.scores.tallying import FacetLabels, Tally, read_tally, tally_of_scores
 
 __all__ = [
     "CANONICAL_FACETS",
@@ -28,6 +29,7 @@ __all__ = [
     "Design",
     "Facet",
     "FacetCounts",
+    "FacetLabels",
     "Generations",
     "Moments",
     "Problem",
@@ -35,6 +37,7 @@ __all__ = [
     "Role",
     "Scores",
     "Severity",
+    "Tally",
     "count_distinct",
     "describe_design",
     "distinct_levels",
@@ -42,8 +45,10 @@ __all__ = [
     "nested_generation",
     "problems_of_design",
     "read_scores",
+    "read_tally",
     "relocate",
     "scan",
     "split_by",
     "take_moments",
+    "tally_of_scores",
 ]

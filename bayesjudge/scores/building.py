@@ -92,7 +92,7 @@ def read_scores(
     UsageError
         Where arguments contradict one another.
     """
-    wishes, options = _take(
+    wishes, options = take_arguments(
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
@@ -138,7 +138,7 @@ missing, strict, replicates, covariates, measured, numbers, tags, format
     UsageError
         Where arguments contradict one another.
     """
-    wishes, options = _take(
+    wishes, options = take_arguments(
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
@@ -187,7 +187,7 @@ missing, strict, replicates, covariates, measured, numbers, tags, format
     UsageError
         Where the column serves as a facet, or arguments contradict one another.
     """
-    wishes, options = _take(
+    wishes, options = take_arguments(
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
@@ -233,7 +233,7 @@ missing, strict, replicates, covariates, measured, numbers, tags, format
     }
 
 
-def _take(
+def take_arguments(
     columns: Pairs | None,
     where: Pairs,
     facets: Iterable[str],
@@ -321,18 +321,24 @@ def _with_outcomes(table: RawTable, wishes: Wishes) -> RawTable:
 
 
 def _ask_whether_wide(table: RawTable) -> RawTable:
+    return replace(table, problems=(*table.problems, *ask_whether_wide(tuple(table.columns))))
+
+
+def ask_whether_wide(names: Sequence[str]) -> tuple[Problem, ...]:
     """Ask where names look like a column of scores each: of judges, or else of criteria."""
-    pattern = guess_pattern(tuple(table.columns))
+    pattern = guess_pattern(names)
     if pattern is None:
-        return table
+        return ()
     other = pattern.replace("{judge}", "COLUMN").removeprefix("wide:")
-    problem = Problem(
-        "error",
-        "several columns look like scores of one answer, by judges or by criteria",
-        f"columns {other}",
-        remedy=f"If each is a judge's say --format '{pattern}'; otherwise name one as the score",
+    return (
+        Problem(
+            "error",
+            "several columns look like scores of one answer, by judges or by criteria",
+            f"columns {other}",
+            remedy=f"If each is a judge's say --format '{pattern}'; "
+            "otherwise name one as the score",
+        ),
     )
-    return replace(table, problems=(*table.problems, problem))
 
 
 def read_problems(table: RawTable, strict: bool) -> tuple[Problem, ...]:
