@@ -92,7 +92,7 @@ def read_scores(
     UsageError
         Where arguments contradict one another.
     """
-    wishes, options = _take(
+    wishes, options = take_arguments(
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
@@ -138,7 +138,7 @@ missing, strict, replicates, covariates, measured, numbers, tags, format
     UsageError
         Where arguments contradict one another.
     """
-    wishes, options = _take(
+    wishes, options = take_arguments(
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
@@ -187,7 +187,7 @@ missing, strict, replicates, covariates, measured, numbers, tags, format
     UsageError
         Where the column serves as a facet, or arguments contradict one another.
     """
-    wishes, options = _take(
+    wishes, options = take_arguments(
         columns, where, facets, random, ignore, scale, lower_is_better, missing, strict,
         replicates, covariates, measured, numbers, tags,
     )  # fmt: skip
@@ -233,7 +233,7 @@ missing, strict, replicates, covariates, measured, numbers, tags, format
     }
 
 
-def _take(
+def take_arguments(
     columns: Pairs | None,
     where: Pairs,
     facets: Iterable[str],
