@@ -38,7 +38,15 @@ if TYPE_CHECKING:
     from bayesjudge.planning.sequencing import NextSteps, plan_next
     from bayesjudge.report.page.saving import save_page
     from bayesjudge.score_store import Store, create_store, open_store
-    from bayesjudge.scores import Scores, read_scores, scan, split_by
+    from bayesjudge.scores import (
+        Scores,
+        Tally,
+        read_scores,
+        read_tally,
+        scan,
+        split_by,
+        tally_of_scores,
+    )
     from bayesjudge.simulation import simulate
     from bayesjudge.spec import ModelSpec, read_model, shipped_models
 
@@ -60,6 +68,7 @@ _HOMES = {
     "Plan": "planning.choosing",
     "Scores": "scores",
     "Store": "score_store",
+    "Tally": "scores",
     "UsageError": "errors",
     "anova": "decomposing",
     "assign": "assignment",
@@ -85,6 +94,7 @@ _HOMES = {
     "read_languages": "auditing.reading",
     "read_model": "spec",
     "read_scores": "scores",
+    "read_tally": "scores",
     "reliability": "planning.reliabilities",
     "save_page": "report.page.saving",
     "scan": "scores",
@@ -92,6 +102,7 @@ _HOMES = {
     "simulate": "simulation",
     "split_by": "scores",
     "strategy_variances": "closed_form.allocation",
+    "tally_of_scores": "scores",
     "typed_components": "planning.components",
 }
 
@@ -113,6 +124,7 @@ __all__ = [
     "Plan",
     "Scores",
     "Store",
+    "Tally",
     "UsageError",
     "anova",
     "assign",
@@ -138,6 +150,7 @@ __all__ = [
     "read_languages",
     "read_model",
     "read_scores",
+    "read_tally",
     "reliability",
     "save_page",
     "scan",

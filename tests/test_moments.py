@@ -288,7 +288,7 @@ def refuse_rows(monkeypatch, groups_at_most):
     """Fail where more comes into memory than groups."""
     from bayesjudge.scores import grouping
 
-    collect = grouping._collect
+    collect = grouping.collect
     seen = []
 
     def counted(frame):
@@ -297,7 +297,7 @@ def refuse_rows(monkeypatch, groups_at_most):
         assert len(found) <= groups_at_most
         return found
 
-    monkeypatch.setattr(grouping, "_collect", counted)
+    monkeypatch.setattr(grouping, "collect", counted)
     return seen
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesjudge.errors import DataError, UsageError
+from bayesjudge.score_store.answering import tally_of_store
 from bayesjudge.score_store.durable import LOCK, PARTIAL, flush_folder, only_writer
 from bayesjudge.score_store.manifest import (
     NAME,
@@ -37,6 +38,7 @@ from bayesjudge.scores.key_sums import (
 )
 from bayesjudge.scores.parts import scan_part
 from bayesjudge.scores.table import Scores
+from bayesjudge.scores.tallying import Tally
 
 SEGMENTS = "sums"
 
@@ -197,6 +199,22 @@ class Store:
             Where nothing has been appended yet, or a file is damaged.
         """
         return self._sums()[0]
+
+    def tally(self) -> Tally:
+        """Return all scores as one table's moments, which ``fit`` takes.
+
+        Returns
+        -------
+        Tally
+            Equal, to rounding, to that of all sources read as one table.
+
+        Raises
+        ------
+        DataError
+            Where nothing has been appended yet, a file is damaged, or the scores
+            cannot be answered: one backbone only, or backbones that nothing connects.
+        """
+        return tally_of_store(*self._sums(), self.path)
 
     def _sums(self) -> tuple[KeySums, Manifest]:
         manifest = self.manifest

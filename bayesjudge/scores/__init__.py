@@ -22,6 +22,7 @@ from bayesjudge.scores.table import (
     Role,
     Scores,
 )
+from bayesjudge.scores.tallying import FacetLabels, Tally, read_tally, tally_of_scores
 
 __all__ = [
     "CANONICAL_FACETS",
@@ -30,6 +31,7 @@ __all__ = [
     "Design",
     "Facet",
     "FacetCounts",
+    "FacetLabels",
     "Generations",
     "KeySums",
     "Moments",
@@ -38,6 +40,7 @@ __all__ = [
     "Role",
     "Scores",
     "Severity",
+    "Tally",
     "add_moments",
     "count_distinct",
     "describe_design",
@@ -48,8 +51,10 @@ __all__ = [
     "nested_generation",
     "problems_of_design",
     "read_scores",
+    "read_tally",
     "relocate",
     "scan",
     "split_by",
     "take_moments",
+    "tally_of_scores",
 ]

@@ -123,29 +123,35 @@ def filter_rows(
         wanted = [label for name, label in where if name == column]
         name = column if column in table.columns else resolved.column(column)
         if name is None:
-            return np.empty(0, dtype=np.int64), (
-                Problem(
-                    "error",
-                    f"there is no column {column!r} to filter by",
-                    f"--where {column}={wanted[0]}",
-                    remedy=f"Columns are {listed(table.columns)}",
-                ),
-            )
+            return np.empty(0, dtype=np.int64), (no_column(column, wanted[0], table.columns),)
         labels = table.columns[name].labels
         here = np.unique(labels.codes[keep])
         known = [labels.levels[code] for code in here if code >= 0]
         for label in wanted:
             if label not in known:
-                return np.empty(0, dtype=np.int64), (
-                    Problem(
-                        "error",
-                        f"no row has {label!r} in the column {name!r}",
-                        f"--where {column}={label}",
-                        remedy=f"Its labels are {listed(known)}",
-                    ),
-                )
+                return np.empty(0, dtype=np.int64), (no_label(column, name, label, known),)
         keep &= np.isin(labels.codes, [labels.levels.index(label) for label in wanted])
     return np.flatnonzero(keep), ()
+
+
+def no_column(column: str, label: str, names: Iterable[str]) -> Problem:
+    """Say that there is no column to filter by."""
+    return Problem(
+        "error",
+        f"there is no column {column!r} to filter by",
+        f"--where {column}={label}",
+        remedy=f"Columns are {listed(names)}",
+    )
+
+
+def no_label(column: str, name: str, label: str, known: Iterable[str]) -> Problem:
+    """Say that no row has the label to filter by."""
+    return Problem(
+        "error",
+        f"no row has {label!r} in the column {name!r}",
+        f"--where {column}={label}",
+        remedy=f"Its labels are {listed(known)}",
+    )
 
 
 def assemble(
@@ -170,14 +176,19 @@ def assemble(
             if candidate.opponent is None
             else problems_of_battles(candidate)
         )
-    rank = {"error": 0, "warning": 1, "note": 2}
-    ordered = tuple(sorted(problems, key=lambda problem: rank[problem.severity]))
+    ordered = in_order(problems)
     if any(problem.severity == "error" for problem in ordered):
         candidate, used = None, None
     if candidate is not None:
         candidate = replace(candidate, problems=ordered)
     unused = tuple(name for name in resolved.unused if name != by)
     return Reading(candidate, ordered, resolved.mapping, unused, int(rows.size), design, used)
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Put errors first, then warnings, then notes."""
+    rank = {"error": 0, "warning": 1, "note": 2}
+    return tuple(sorted(problems, key=lambda problem: rank[problem.severity]))
 
 
 def _build(
@@ -226,15 +237,7 @@ def _build(
         human, more = parse_human(table, columns["human_score"], rows)
         problems.extend(more)
     if not keep.any():
-        problems.append(
-            Problem(
-                "error",
-                f"none of the {rows.size:,} rows has a usable score and all its labels",
-                f"column {columns['score']!r}",
-                int(rows.size),
-                "Check that the right column is the score, with --column score=COLUMN",
-            )
-        )
+        problems.append(no_usable_row(rows.size, columns["score"]))
         return None, None
     used, score = rows[keep], parsed.score[keep]
     without_score = np.flatnonzero(~np.isfinite(parsed.score))
@@ -255,15 +258,8 @@ def _build(
         facets.append(Facet(name, wishes.role_of(name), levels, compact))
     measured = next(facet for facet in facets if facet.name == wishes.measured)
     if measured.n_levels < 2 and not options.part:
-        verb = "rank" if measured.name == "backbone" else "compare"
         problems.append(
-            Problem(
-                "error",
-                f"there is one {measured.name} only, {measured.levels[0]!r}, and nothing to {verb}",
-                f"column {columns[measured.name]!r}",
-                int(used.size),
-                f"Give scores of two {measured.name}s or more",
-            )
+            one_level_only(measured.name, measured.levels[0], columns[measured.name], used.size)
         )
     unused = [name for name in resolved.unused if name != by]
     # The same two models meet again and again where no scenario tells battles apart.
@@ -295,6 +291,29 @@ def _build(
         opponent=opponent,
     )
     return scores, used
+
+
+def no_usable_row(n_rows: int, column: str) -> Problem:
+    """Say that no row is left."""
+    return Problem(
+        "error",
+        f"none of the {n_rows:,} rows has a usable score and all its labels",
+        f"column {column!r}",
+        n_rows,
+        "Check that the right column is the score, with --column score=COLUMN",
+    )
+
+
+def one_level_only(measured: str, level: str, column: str, n_rows: int) -> Problem:
+    """Say that nothing can be compared with the only backbone, or language."""
+    verb = "rank" if measured == "backbone" else "compare"
+    return Problem(
+        "error",
+        f"there is one {measured} only, {level!r}, and nothing to {verb}",
+        f"column {column!r}",
+        n_rows,
+        f"Give scores of two {measured}s or more",
+    )
 
 
 def _codes_among(codes: NDArray[np.int64], present: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -321,18 +321,24 @@ def _with_outcomes(table: RawTable, wishes: Wishes) -> RawTable:
 
 
 def _ask_whether_wide(table: RawTable) -> RawTable:
+    return replace(table, problems=(*table.problems, *ask_whether_wide(tuple(table.columns))))
+
+
+def ask_whether_wide(names: Sequence[str]) -> tuple[Problem, ...]:
     """Ask where names look like a column of scores each: of judges, or else of criteria."""
-    pattern = guess_pattern(tuple(table.columns))
+    pattern = guess_pattern(names)
     if pattern is None:
-        return table
+        return ()
     other = pattern.replace("{judge}", "COLUMN").removeprefix("wide:")
-    problem = Problem(
-        "error",
-        "several columns look like scores of one answer, by judges or by criteria",
-        f"columns {other}",
-        remedy=f"If each is a judge's say --format '{pattern}'; otherwise name one as the score",
+    return (
+        Problem(
+            "error",
+            "several columns look like scores of one answer, by judges or by criteria",
+            f"columns {other}",
+            remedy=f"If each is a judge's say --format '{pattern}'; "
+            "otherwise name one as the score",
+        ),
     )
-    return replace(table, problems=(*table.problems, problem))
 
 
 def read_problems(table: RawTable, strict: bool) -> tuple[Problem, ...]:

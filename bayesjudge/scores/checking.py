@@ -311,25 +311,41 @@ def check_scale(
                 f"Correct --scale, or leave a value out with --missing {values[0]:g}",
             ),
         )
-    below = score < 0
-    values = np.unique(score[below])
-    marks = np.isin(values, SENTINELS)
-    # A few other negative values may be averages with a mark among them.
-    few = below.sum() <= _FEW_NEGATIVE * score.size
-    if not marks.any() or below.all() or not (marks.all() or few):
-        return ()
-    values = values[marks]
+    n_below = int((score < 0).sum())
+    values = [value for value in sorted(SENTINELS) if n_below and (score == value).any()]
     marked = np.isin(score, values)
-    others = int(below.sum() - marked.sum())
+    where = f"column {name!r}, {table.name_rows(rows[marked])}"
+    return warn_of_marks(where, values, int(marked.sum()), n_below, score.size)
+
+
+def warn_of_marks(
+    where: str, values: Sequence[float], n_marked: int, n_below: int, n_scores: int
+) -> tuple[Problem, ...]:
+    """Warn of negative scores that are marks of a failure among scores of 0 or more.
+
+    Parameters
+    ----------
+    where : str
+        Column and rows.
+    values : sequence of float
+        Those of ``SENTINELS`` that occur.
+    n_marked, n_below, n_scores : int
+        Scores that are one of them; scores below 0; all scores.
+    """
+    others = n_below - n_marked
+    # A few other negative values may be averages with a mark among them.
+    few = n_below <= _FEW_NEGATIVE * n_scores
+    if not values or n_below == n_scores or not (others == 0 or few):
+        return ()
     told = f"all others but {others} are" if others else "all others are"
     listed = " and ".join(f"{value:g}" for value in values)
     return (
         Problem(
             "warning",
-            f"{count(marked.sum(), 'score is', 'scores are')} {listed} while {told} "
+            f"{count(n_marked, 'score is', 'scores are')} {listed} while {told} "
             "0 or more: perhaps a mark for an answer that could not be parsed; kept",
-            f"column {name!r}, {table.name_rows(rows[marked])}",
-            int(marked.sum()),
+            where,
+            n_marked,
             f"Leave it out with {' '.join(f'--missing {value:g}' for value in values)}, "
             "or say with --scale that it is a score",
         ),

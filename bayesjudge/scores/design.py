@@ -105,19 +105,21 @@ class Design:
         return next((facet for facet in self.facets if facet.name == name), None)
 
 
-def describe_design(scores: Scores) -> Design:
+def describe_design(scores: Scores, rows: Ints | None = None) -> Design:
     """Find the design of a table from its data.
 
     Parameters
     ----------
     scores : Scores
         At least one row.
+    rows : (N,) int array, optional
+        Where a row stands for several equal ones: their number.
 
     Returns
     -------
     Design
     """
-    counts = tuple(_count_levels(facet) for facet in scores.facets)
+    counts = tuple(_count_levels(facet, rows) for facet in scores.facets)
     generations = nested_generation(scores)
     kind = None if generations is None else kind_of_generation(scores)
     # a label that recurs is no facet by itself, so what it seems nested in means nothing
@@ -129,9 +131,9 @@ def describe_design(scores: Scores) -> Design:
         facet for facet in scores.facets if facet.name not in {*determined, "generation"}
     )
     n_cells = prod(facet.n_levels for facet in crossed)
-    cells = _rows_by_cell(crossed)
+    cells = _rows_by_cell(crossed, rows)
     n_present = int(cells.size)
-    everything = _rows_by_cell(scores.facets)
+    everything = _rows_by_cell(scores.facets, rows)
     return Design(
         facets=counts,
         nested=nested,
@@ -157,7 +159,9 @@ def describe_design(scores: Scores) -> Design:
     )
 
 
-def problems_of_design(scores: Scores, design: Design) -> tuple[Problem, ...]:
+def problems_of_design(
+    scores: Scores, design: Design, rows: Ints | None = None
+) -> tuple[Problem, ...]:
     """Say what the design makes impossible, and refuse what it leaves no answer to.
 
     Parameters
@@ -165,6 +169,8 @@ def problems_of_design(scores: Scores, design: Design) -> tuple[Problem, ...]:
     scores : Scores
     design : Design
         Of the same table.
+    rows : (N,) int array, optional
+        As in ``describe_design``.
 
     Returns
     -------
@@ -172,23 +178,16 @@ def problems_of_design(scores: Scores, design: Design) -> tuple[Problem, ...]:
         Errors: backbone confounded with the residual, backbones that no level
         of a panel facet connects. The rest are warnings and notes.
     """
+    n_scores = len(scores) if rows is None else int(rows.sum())
     problems: list[Problem] = []
-    problems.extend(_confounded(scores, design))
+    problems.extend(_confounded(n_scores, design))
     problems.extend(_unconnected(design))
     for facet in design.facets:
         if facet.n_levels == 1 and facet.name != "backbone":
-            lost = LOST_WITH_ONE_LEVEL.get(facet.name, f"effects of {facet.name} are not estimable")
-            problems.append(
-                Problem(
-                    "note",
-                    f"{facet.name} has one level, {scores.levels(facet.name)[0]!r}, so {lost}",
-                    f"facet {facet.name}",
-                    len(scores),
-                )
-            )
-    problems.extend(_lone_judges(scores))
+            problems.append(one_level(facet.name, scores.levels(facet.name)[0], n_scores))
+    problems.extend(_lone_judges(scores, rows))
     problems.extend(_extrapolated(scores))
-    problems.extend(_unshared(scores, design))
+    problems.extend(_unshared(scores, design, n_scores))
     if design.n_missing:
         share = 100 * design.n_missing / design.n_cells
         problems.append(
@@ -202,14 +201,21 @@ def problems_of_design(scores: Scores, design: Design) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
-def _rows_by_cell(facets: Sequence[Facet]) -> Ints:
+def one_level(facet: str, level: str, n_scores: int) -> Problem:
+    """Say what is lost where a facet has one level."""
+    lost = LOST_WITH_ONE_LEVEL.get(facet, f"effects of {facet} are not estimable")
+    what = f"{facet} has one level, {level!r}, so {lost}"
+    return Problem("note", what, f"facet {facet}", n_scores)
+
+
+def _rows_by_cell(facets: Sequence[Facet], rows: Ints | None) -> Ints:
     key, n_cells = cells_of(facets)
-    return np.bincount(key, minlength=n_cells)
+    return np.bincount(key, rows, n_cells).astype(np.int64)
 
 
-def _count_levels(facet: Facet) -> FacetCounts:
-    rows = np.bincount(facet.codes, minlength=facet.n_levels)
-    return FacetCounts(facet.name, facet.role, facet.n_levels, int(rows.min()), int(rows.max()))
+def _count_levels(facet: Facet, rows: Ints | None) -> FacetCounts:
+    n = np.bincount(facet.codes, rows, facet.n_levels)
+    return FacetCounts(facet.name, facet.role, facet.n_levels, int(n.min()), int(n.max()))
 
 
 def _components(backbone: Facet, other: Facet) -> tuple[tuple[str, ...], ...]:
@@ -243,7 +249,7 @@ def _count_shared(scores: Scores) -> int | None:
     return int((_backbones_by(scores, "scenario") > 1).sum())
 
 
-def _confounded(scores: Scores, design: Design) -> list[Problem]:
+def _confounded(n_scores: int, design: Design) -> list[Problem]:
     backbone = design.facet("backbone")
     if backbone is None or backbone.max_rows > 1:
         return []
@@ -252,7 +258,7 @@ def _confounded(scores: Scores, design: Design) -> list[Problem]:
             "error",
             "each backbone has one score only, so backbones cannot be told from chance",
             "facet backbone",
-            len(scores),
+            n_scores,
             "Give at least one backbone several scores",
         )
     ]
@@ -280,7 +286,7 @@ def _unconnected(design: Design) -> list[Problem]:
     return problems
 
 
-def _lone_judges(scores: Scores) -> list[Problem]:
+def _lone_judges(scores: Scores, rows: Ints | None) -> list[Problem]:
     if not scores.has("judge"):
         return []
     lone = np.flatnonzero(_backbones_by(scores, "judge") == 1)
@@ -294,7 +300,7 @@ def _lone_judges(scores: Scores) -> list[Problem]:
             f"{'judge' if lone.size == 1 else 'each of the judges'} {names} scored one backbone "
             "only, so its leniency cannot be told from that backbone's quality",
             "facet judge",
-            int(np.isin(judge.codes, lone).sum()),
+            int(np.bincount(judge.codes, rows)[lone].sum()),
             "Let it score other backbones, or leave it out",
         )
     ]
@@ -324,7 +330,7 @@ def _extrapolated(scores: Scores) -> list[Problem]:
     ]
 
 
-def _unshared(scores: Scores, design: Design) -> list[Problem]:
+def _unshared(scores: Scores, design: Design, n_scores: int) -> list[Problem]:
     scenario = design.facet("scenario")
     shared = design.scenarios_shared
     if scenario is None or shared is None or scores.facet("backbone").n_levels < 2:
@@ -336,7 +342,7 @@ def _unshared(scores: Scores, design: Design) -> list[Problem]:
                 "no scenario was scored for two backbones, so differences between backbones "
                 "are not paired and include differences between scenarios",
                 "facet scenario",
-                len(scores),
+                n_scores,
                 "Score the same scenarios for all backbones",
             )
         ]

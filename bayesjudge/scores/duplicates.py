@@ -27,6 +27,7 @@ def check_duplicates(
     rows: NDArray[np.int64],
     facets: Sequence[tuple[str, tuple[str, ...], NDArray[np.int64]]],
     unused: Sequence[str],
+    total: tuple[int, int] | None = None,
 ) -> tuple[Problem, ...]:
     """Find rows that share every facet, and the columns in which they differ.
 
@@ -38,6 +39,8 @@ def check_duplicates(
         The facets that make up a cell.
     unused : sequence of str
         Columns that serve nothing.
+    total : (number of cells, number of rows), optional
+        Of more than one score, where the rows are but some of all.
 
     Returns
     -------
@@ -49,7 +52,7 @@ def check_duplicates(
     if rows.size == n_cells:
         return ()
     shared = np.flatnonzero(counts[key] > 1)
-    n_shared = int((counts > 1).sum())
+    n_shared, n_rows = total or (int((counts > 1).sum()), int(shared.size))
     _, first = np.unique(key[shared], return_index=True)
     cells = []
     for at in shared[np.sort(first)[:2]]:
@@ -79,7 +82,7 @@ def check_duplicates(
             "error",
             f"{count(n_shared, 'cell has', 'cells have')} more than one score{difference}",
             first_name,
-            int(shared.size),
+            n_rows,
             remedy,
         ),
     )

@@ -91,7 +91,7 @@ def distinct_levels(source: Any, column: str) -> tuple[tuple[str, ...], Ints]:
     import narwhals as nw
 
     frame = _prepare(source, {"facet": column}).filter(nw.col("usable_facet"))
-    found = _collect(frame.group_by("facet").agg(nw.len().alias("n")))
+    found = collect(frame.group_by("facet").agg(nw.len().alias("n")))
     levels, (codes,) = _code(found, ("facet",))
     return levels[0], np.bincount(codes, _numbers(found, "n"), len(levels[0])).astype(np.int64)
 
@@ -118,7 +118,31 @@ def count_distinct(source: Any, columns: Sequence[str]) -> int:
     for name in names:
         frame = frame.filter(nw.col(f"usable_{name}"))
     groups = frame.group_by(*names).agg(nw.len().alias("n"))
-    return int(_numbers(_collect(groups.select(nw.len().alias("n"))), "n")[0])
+    return int(_numbers(collect(groups.select(nw.len().alias("n"))), "n")[0])
+
+
+def usable_rows(source: Any, columns: Mapping[str, str], *, usable: bool) -> Any:
+    """Keep the rows that moments are taken of, or the others, with all their columns.
+
+    Parameters
+    ----------
+    source, columns
+        As in ``take_moments``.
+    usable : bool
+
+    Returns
+    -------
+    Narwhals frame
+    """
+    import narwhals as nw
+
+    frame: Any = nw.from_native(source)
+    schema = frame.collect_schema()
+    test = nw.lit(True)
+    for role, column in columns.items():
+        value = nw.col(column).cast(nw.Float64) if role == "score" else nw.col(column)
+        test = test & _is_usable(role, value, schema[column])
+    return frame.filter(test if usable else ~test)
 
 
 def _prepare(source: Any, columns: Mapping[str, str]) -> Any:
@@ -146,7 +170,7 @@ def _prepare(source: Any, columns: Mapping[str, str]) -> Any:
     )
     schema = frame.collect_schema()
     return frame.with_columns(
-        *(_usable(role, schema[role]).alias(f"usable_{role}") for role in columns)
+        *(_is_usable(role, nw.col(role), schema[role]).alias(f"usable_{role}") for role in columns)
     )
 
 
@@ -189,10 +213,7 @@ def _typed(role: str, column: str, dtype: Any) -> Any:
     return value.alias(role)
 
 
-def _usable(role: str, dtype: Any) -> Any:
-    import narwhals as nw
-
-    value = nw.col(role)
+def _is_usable(role: str, value: Any, dtype: Any) -> Any:
     if role == "score":
         # Null first: a comparison with it is neither true nor false.
         return ~value.is_null() & value.is_finite()
@@ -223,9 +244,9 @@ def _take(
         usable = usable & nw.col(f"usable_{name}")
     frame = frame.with_columns(usable.alias("usable"))
     kept = frame.filter(nw.col("usable")).select("score", *facets)
-    n_rows = _numbers(_collect(frame.select(nw.len().alias("n"))), "n")[0]
+    n_rows = _numbers(collect(frame.select(nw.len().alias("n"))), "n")[0]
     if location is None:
-        head = _collect(kept.select(nw.col("score").sum().alias("sum"), nw.len().alias("n")))
+        head = collect(kept.select(nw.col("score").sum().alias("sum"), nw.len().alias("n")))
         total, n_kept = (_numbers(head, name)[0] for name in ("sum", "n"))
         location = float(total / n_kept) if n_kept else 0.0
     if not math.isfinite(location):
@@ -233,7 +254,7 @@ def _take(
     kept = kept.with_columns((nw.col("score") - location).alias("y"))
     kept = kept.with_columns((nw.col("y") * nw.col("y")).alias("yy"))
     names = (*blocks, *cells)
-    found = _collect(
+    found = collect(
         kept.group_by(*names).agg(
             nw.len().alias("n"),
             nw.col("y").sum().alias("total"),
@@ -300,7 +321,7 @@ def _take_generations(
         # Keys are integers: not every back end groups by floats.
         *(nw.col(f"n{c}").cast(nw.Int64).alias(f"n{c}") for c in at),
     )
-    found = _collect(
+    found = collect(
         groups.group_by(*blocks, *(f"n{c}" for c in at)).agg(
             nw.len().alias("number"),
             nw.col("square").sum().alias("squares"),
@@ -322,7 +343,7 @@ def _take_generations(
     )
 
 
-def _collect(frame: Any) -> Any:
+def collect(frame: Any) -> Any:
     """Bring groups into memory.
 
     Raises

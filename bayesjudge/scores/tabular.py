@@ -143,7 +143,7 @@ def _read_csv(source: str, text: str) -> RawTable:
     import pyarrow as pa
     from pyarrow import csv as pyarrow_csv
 
-    delimiter, width = _header_shape(source, text)
+    delimiter, width = header_shape(source, text)
     _check_quotes(source, text, delimiter)
     # pyarrow takes a single line without an end for no line at all
     data = text.encode() if text.endswith("\n") else text.encode() + b"\n"
@@ -221,7 +221,7 @@ def _check_quotes(source: str, text: str, delimiter: str) -> None:
             ) from error
 
 
-def _header_shape(source: str, text: str) -> tuple[str, int]:
+def header_shape(source: str, text: str) -> tuple[str, int]:
     """Find the delimiter that parts the header into most fields, and their number."""
     lines = io.StringIO(text.lstrip("\r\n"), newline="")
     widths: dict[str, int] = {}
