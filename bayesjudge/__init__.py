@@ -158,6 +158,7 @@ __all__ = [
     "simulate",
     "split_by",
     "strategy_variances",
+    "tally_of_scores",
     "typed_components",
 ]
 

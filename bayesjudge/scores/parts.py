@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from bayesjudge.errors import UsageError
-from bayesjudge.scores.assembling import Reading, assemble, filter_rows
+from bayesjudge.scores.assembling import Reading, assemble, filter_rows, in_order
 from bayesjudge.scores.battles import battle_columns
 from bayesjudge.scores.building import Pairs, read_problems, read_source, take_arguments
 from bayesjudge.scores.columns import resolve_columns
+from bayesjudge.scores.problems import Problem
 
 
 def scan_part(
@@ -64,4 +65,14 @@ missing, strict, replicates, format
     rows, problems = filter_rows(table, resolved, options.where)
     problems += read_problems(table, options.strict)
     part = replace(options, part=True)
-    return assemble(table, resolved, wishes, part, rows, problems)
+    found = assemble(table, resolved, wishes, part, rows, problems)
+    if found.scores is None or found.scores.human_score is None:
+        return found
+    column = resolved.column("human_score")
+    note = Problem(
+        "note",
+        f"the human scores in {column!r} are not kept: they are compared row by row",
+        f"column {column!r}",
+    )
+    every = in_order([*found.problems, note])
+    return replace(found, scores=replace(found.scores, problems=every), problems=every)
