@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError, ModelError
+from bayesjudge.scores.lines import Table
+from bayesjudge.scores.moments import Moments
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Facet, Scores
 from bayesjudge.spec import ModelSpec, Prior
@@ -87,23 +89,35 @@ class Dropped:
     reason: str
 
 
-def response_unit(score: NDArray[np.float64], scale: tuple[float, float] | None) -> float:
+def response_unit(
+    score: NDArray[np.float64] | Moments, scale: tuple[float, float] | None
+) -> float:
     """Return u: a quarter of the scale, else the sd to one significant digit."""
     if scale is not None:
         return (scale[1] - scale[0]) / 4
-    largest = float(np.max(np.abs(score)))
-    if score.size < 2 or largest == 0.0:
-        return 1.0
-    # Of scores near one, so that squares are numbers whatever their size.
-    relative = float(np.std(score / largest, ddof=1))
+    relative, largest = _relative_sd(score)
     if relative <= 1e-12:
         return 1.0
     sd = relative * largest
     return _round_to(sd, _leading_digit(sd))
 
 
+def _relative_sd(score: NDArray[np.float64] | Moments) -> tuple[float, float]:
+    """Return the sd as a share of the largest score's size, and that size."""
+    if isinstance(score, Moments):
+        n, largest = score.n_scores, float(np.abs([score.low, score.high]).max())
+        if n < 2 or largest == 0.0:
+            return 0.0, largest
+        return math.sqrt(score.variance * n / (n - 1)) / largest, largest
+    largest = float(np.max(np.abs(score)))
+    if score.size < 2 or largest == 0.0:
+        return 0.0, largest
+    # Of scores near one, so that squares are numbers whatever their size.
+    return float(np.std(score / largest, ddof=1)), largest
+
+
 def response_location(
-    score: NDArray[np.float64], scale: tuple[float, float] | None, unit: float
+    score: NDArray[np.float64] | Moments, scale: tuple[float, float] | None, unit: float
 ) -> float:
     """Return c: the middle of the scale, else the mean rounded to the unit's digit.
 
@@ -112,11 +126,12 @@ def response_location(
     """
     if scale is not None:
         return (scale[0] + scale[1]) / 2
-    return _round_to(float(np.mean(score)), _leading_digit(unit))
+    mean = score.mean if isinstance(score, Moments) else float(np.mean(score))
+    return _round_to(mean, _leading_digit(unit))
 
 
 def unit_and_location(
-    spec: ModelSpec, scores: Scores, unit: float | None, location: float | None
+    spec: ModelSpec, scores: Table, unit: float | None, location: float | None
 ) -> tuple[float, float]:
     """Return u and c as given, or from the table; 1 and 0 on a latent scale.
 
@@ -134,15 +149,16 @@ def unit_and_location(
                 "Leave unit and location out; change priors with --prior",
             )
         return 1.0, 0.0
+    known = scores.score if isinstance(scores, Scores) else scores.moments
     if unit is None:
-        unit = response_unit(scores.score, scores.scale)
+        unit = response_unit(known, scores.scale)
     if not _SMALLEST_UNIT < unit < 1 / _SMALLEST_UNIT:
         raise ModelError(
             f"the unit is {unit!r}",
             remedy="It must be positive and finite, and so its square: rescale the scores",
         )
     if location is None:
-        location = response_location(scores.score, scores.scale, unit)
+        location = response_location(known, scores.scale, unit)
     if not math.isfinite(location):
         raise ModelError(f"the location is {location!r}", remedy="It must be finite")
     return unit, location
@@ -226,7 +242,7 @@ def resolve_discrimination(
     return ResolvedDiscrimination(given.by, facet.levels, facet.codes, given.spread), []
 
 
-def family_notes(spec: ModelSpec, scores: Scores, categories: tuple[int, ...]) -> tuple[str, ...]:
+def family_notes(spec: ModelSpec, scores: Table, categories: tuple[int, ...]) -> tuple[str, ...]:
     """Say on which scale effects are, and where categories come from."""
     if spec.is_paired:
         return ("effects are in log odds of winning, those without backbone of the first place",)
@@ -249,10 +265,12 @@ def family_notes(spec: ModelSpec, scores: Scores, categories: tuple[int, ...]) -
     return tuple(lines)
 
 
-def prior_findings(spec: ModelSpec, scores: Scores) -> tuple[Problem, ...]:
+def prior_findings(spec: ModelSpec, scores: Table) -> tuple[Problem, ...]:
     """Warn where all verdicts, or all categories, are one: the rest is the prior's."""
+    if not spec.is_latent or not isinstance(scores, Scores):
+        return ()
     seen = np.unique(scores.score)
-    if not spec.is_latent or seen.size > 1:
+    if seen.size > 1:
         return ()
     return (
         Problem(

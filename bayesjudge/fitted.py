@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge import comparing, ranking
-from bayesjudge.closed_form.paired import PairedDifference, paired_differences, se_ratio_findings
+from bayesjudge.closed_form.paired import PairedDifference, paired_in_table, se_ratio_findings
 from bayesjudge.engines import Settings
 from bayesjudge.engines.convergence import Diagnostics, diagnose
 from bayesjudge.errors import ModelError
@@ -23,8 +23,8 @@ from bayesjudge.predictions import Predictions
 from bayesjudge.resolution import ResolvedTerm, resolve
 from bayesjudge.response import LINK_VARIANCE
 from bayesjudge.sampling import sampled_tree
-from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.problems import Problem
+from bayesjudge.scores.tallying import Tally
 from bayesjudge.sensitivity import FACTORS, check_factors, sensitivity_table
 from bayesjudge.spec import scale_priors
 from bayesjudge.stored import not_kept, not_stored
@@ -48,7 +48,7 @@ class Fit(Predictions):
     Attributes
     ----------
     spec : ModelSpec
-    scores : Scores
+    scores : Scores or Tally
     posterior : xarray.DataTree
         Groups ``posterior``, ``sample_stats`` and ``constant_data``; ArviZ
         takes it as it is.
@@ -59,7 +59,8 @@ class Fit(Predictions):
             return NotImplemented
         return (
             self.spec == other.spec
-            and self.scores == other.scores
+            # A tally's moments are in the tree, whole.
+            and (isinstance(self.scores, Tally) or self.scores == other.scores)
             and bool(self.posterior.equals(other.posterior))
             and self.metadata == other.metadata
         )
@@ -450,18 +451,7 @@ class Fit(Predictions):
         return scenario_term(term, effect, sd, len(self.labels))
 
     def _paired(self, pairs: NDArray[np.int64]) -> PairedDifference:
-        scores = self.scores
-        if scores.opponent is not None:
-            unknown = np.full(len(pairs), np.nan)
-            return PairedDifference(unknown, unknown, np.zeros(len(pairs), np.int64))
-        panel = [f for f in scores.facets if f.role == "panel" and f.name != "backbone"]
-        cell = (
-            cell_keys([f.codes for f in panel], [f.n_levels for f in panel])[0] if panel else None
-        )
-        scenario = scores.codes("scenario") if scores.has("scenario") else None
-        return paired_differences(
-            scores.score, scores.codes("backbone"), scenario, cell, len(self.labels), pairs
-        )
+        return paired_in_table(self.scores, pairs)
 
 
 def load(path: str | Path) -> Fit:

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bayesjudge.engines import Settings, choose_engine
-from bayesjudge.errors import UsageError
+from bayesjudge.errors import ModelError, UsageError
 from bayesjudge.fitted import Fit
 from bayesjudge.resolution import resolve
 from bayesjudge.sampling import sampled_tree
+from bayesjudge.scores.lines import READ_ROWS, Table, need_rows
 from bayesjudge.scores.table import Scores
+from bayesjudge.scores.tallying import Tally
 from bayesjudge.spec import ModelSpec, override_prior, read_model
 
 USUAL = (1000, 500)
@@ -22,7 +24,7 @@ ACCEPT, ACCEPT_ROUND = 0.95, 0.85
 
 
 def fit(
-    scores: Scores,
+    scores: Table,
     model: str | Path | ModelSpec = "crossed",
     engine: str = "auto",
     *,
@@ -48,8 +50,9 @@ def fit(
 
     Parameters
     ----------
-    scores : Scores
-        From :func:`bayesjudge.read_scores`.
+    scores : Scores or Tally
+        From :func:`bayesjudge.read_scores`, or from :func:`bayesjudge.read_tally`: counts
+        and sums, which are all that a gaussian model on the exact engine needs to know.
     model : str, path or ModelSpec
         A shipped model's name, a TOML file, or a spec.
     engine : {"auto", "exact", "numpyro", "pymc"}
@@ -91,17 +94,20 @@ def fit(
     ------
     DataError
         Where the table cannot tell the backbones apart from noise, a score is
-        none that the family takes, or a covariate was not read.
+        none that the family takes, a covariate was not read, or a tally does not
+        hold what is asked for.
     ModelError
-        Where the model or a prior is wrong.
+        Where the model or a prior is wrong, or a tally does not carry the model.
     UsageError
         Where a setting is out of range, or the engine's extra is not installed.
     """
-    if not isinstance(scores, Scores):
+    if not isinstance(scores, (Scores, Tally)):
         raise UsageError(
             f"fit takes Scores, not {type(scores).__name__}",
             remedy="Read the table first: bayesjudge.read_scores(table)",
         )
+    if log_likelihood or predictive:
+        need_rows(scores, "log likelihoods and predictions")
     spec = model if isinstance(model, ModelSpec) else read_model(model)
     for text in (priors,) if isinstance(priors, str) else priors:
         spec = override_prior(spec, text)
@@ -123,6 +129,12 @@ def fit(
         platform=platform,
     )
     resolved = resolve(spec, scores, unit, location)
+    if resolved.moments is not None and name != "exact":
+        raise ModelError(
+            f"the {name} engine needs every score, and only counts and sums by cell were kept",
+            f"engine {name}",
+            f"Leave the engine to be chosen; or {READ_ROWS[0].lower()}{READ_ROWS[1:]}",
+        )
     made = Fit(spec, scores, sampled_tree(resolved, scores, name, settings, spec))
     if log_likelihood or predictive:
         made = made.extend(log_likelihood=log_likelihood, predictive=predictive)

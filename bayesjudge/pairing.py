@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayesjudge.errors import DataError
+from bayesjudge.errors import DataError, ModelError
+from bayesjudge.scores.lines import READ_ROWS, Table
 from bayesjudge.scores.table import Scores
 from bayesjudge.spec import ModelSpec
 
 
-def check_kind(spec: ModelSpec, scores: Scores) -> None:
-    """Refuse battles to models of scores, and scores to models of battles.
+def check_kind(spec: ModelSpec, scores: Table) -> None:
+    """Refuse battles to models of scores, scores to models of battles, moments to most.
 
     Raises
     ------
     DataError
         Also where an outcome is neither 0, 0.5 nor 1.
+    ModelError
+        Where a model needs more of the scores than their moments.
     """
+    if not isinstance(scores, Scores):
+        _check_tallied(spec)
+        return
     if not spec.is_paired and scores.opponent is not None:
         raise DataError(
             "the table holds battles, two models a row, and no scores of single answers",
@@ -37,6 +43,22 @@ def check_kind(spec: ModelSpec, scores: Scores) -> None:
             scores.source,
             "Say who won each battle; strengths of preference are not read",
         )
+
+
+def _check_tallied(spec: ModelSpec) -> None:
+    needs = {
+        f"is of the family {spec.family}": spec.family != "gaussian",
+        "has covariates": bool(spec.covariates),
+        "has a discrimination, by which effects are multiplied": spec.discrimination is not None,
+    }
+    for why, needed in needs.items():
+        if needed:
+            raise ModelError(
+                "counts and sums of scores are all that a gaussian model needs to know, "
+                f"and this one {why}",
+                f"model {spec.name}",
+                f"{READ_ROWS}; or use a gaussian model, crossed for one",
+            )
 
 
 def refuse_battles(scores: Scores, asked: str) -> None:

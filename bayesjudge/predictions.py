@@ -11,6 +11,7 @@ from bayesjudge import predicting
 from bayesjudge.checking_fits import check_fit
 from bayesjudge.residual_checks import Check, checks_table
 from bayesjudge.resolution import Resolved, resolve
+from bayesjudge.scores.lines import READ_ROWS, Table, need_rows
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores
 from bayesjudge.spec import ModelSpec
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+_UNCHECKED = Problem(
+    "note",
+    "residuals, the ends of the scale and judges' discrimination were not checked: only "
+    "counts and sums of scores were kept",
+    "moments",
+    remedy=READ_ROWS,
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Predictions:
     """A model, the scores it was fitted to and its posterior; their predictions and checks.
@@ -27,13 +37,14 @@ class Predictions:
     Attributes
     ----------
     spec : ModelSpec
-    scores : Scores
+    scores : Scores or Tally
+        What needs every score refuses a tally; see :meth:`check_findings` for the rest.
     posterior : xarray.DataTree
         As of :class:`bayesjudge.fitted.Fit`.
     """
 
     spec: ModelSpec
-    scores: Scores
+    scores: Table
     posterior: xr.DataTree
 
     @property
@@ -66,11 +77,14 @@ class Predictions:
 
         Raises
         ------
+        DataError
+            Where the fit is of a tally, which holds no single score.
         ModelError
             Where effects were sampled and those of generations not kept.
         UsageError
             Where none are asked for.
         """
+        need_rows(self.scores, "predictions of each score")
         some = predicting.thin(self._draws, len(self.scores), draws)
         seed = self._seed if random_seed is None else random_seed
         return predicting.posterior_predictive(self.resolved, some, self.metadata, seed)
@@ -81,8 +95,10 @@ class Predictions:
         """Draw tables of scores from the priors alone, 500 by default, or as 160 MB allow.
 
         ``score`` over (chain, draw, observation), with one chain: every draw has new
-        parameters, new effects and new scores, on the table's design.
+        parameters, new effects and new scores, on the table's design. Errors as
+        :meth:`posterior_predictive`.
         """
+        need_rows(self.scores, "predictions of each score")
         seed = self._seed if random_seed is None else random_seed
         return predicting.prior_predictive(self.resolved, draws, seed)
 
@@ -92,6 +108,7 @@ class Predictions:
         Given all effects, in the unit of the scores; of verdicts and categories log
         probabilities. ``draws`` and errors as :meth:`posterior_predictive`.
         """
+        need_rows(self.scores, "log likelihoods of each score")
         some = predicting.thin(self._draws, len(self.scores), draws)
         return predicting.pointwise_log_likelihood(self.resolved, some, self.metadata)
 
@@ -132,16 +149,21 @@ class Predictions:
         Columns: check, finding (empty where nothing is wrong), where, severity, value
         and limit of the statistic, p_value (null where there is no test), remedy: the
         model to try. Empty for families other than gaussian and student_t, whose
-        likelihood knows the ends of the scale or is checked by its predictions.
+        likelihood knows the ends of the scale or is checked by its predictions; empty
+        too of a tally, which :meth:`check_findings` says.
         """
         return checks_table(self._checked)
 
     def check_findings(self) -> tuple[Problem, ...]:
         """Return what :meth:`checks` found wrong, as warnings and notes."""
+        if not isinstance(self.scores, Scores):
+            return (_UNCHECKED,)
         return tuple(check.problem() for check in self._checked if check.found)
 
     @cached_property
     def _checked(self) -> tuple[Check, ...]:
+        if not isinstance(self.scores, Scores):
+            return ()
         return check_fit(self.resolved, self.scores, self._draws, self.metadata)
 
     @property

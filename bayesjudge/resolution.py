@@ -23,8 +23,9 @@ from bayesjudge.families import (
 )
 from bayesjudge.pairing import check_kind, position_lost
 from bayesjudge.response import categories_of
-from bayesjudge.scores.identification import Pattern, Unidentified, identify
-from bayesjudge.scores.nesting import GENERATION_OF, nested_generation
+from bayesjudge.scores.identification import Unidentified, identify
+from bayesjudge.scores.lines import Lines, Table, lines_of, residual_pattern, term_pattern
+from bayesjudge.scores.moments import Moments
 from bayesjudge.scores.table import CANONICAL_FACETS, Facet, Scores
 from bayesjudge.spec import ModelSpec, Prior, Scale, Term
 
@@ -71,7 +72,7 @@ class ResolvedTerm:
     centred : tuple of bool
         Over which of them the effects sum to zero.
     codes : (N,) int array
-        Flat level of each score, C order over ``shape``.
+        Flat level of each score, C order over ``shape``; from moments of each line.
     scale : Scale
         Prior of the sd, in units of u.
     by_codes : (L,) int array or None
@@ -108,6 +109,7 @@ class Resolved:
     ----------
     spec : ModelSpec
     score : (N,) float array
+        Empty where the model lies on moments: whoever asks for rows looks there first.
     terms : tuple of ResolvedTerm
     residual : Scale or None
         None for a model without a residual scale.
@@ -132,6 +134,8 @@ class Resolved:
         None where scores respond alike to what an answer is worth.
     ties : Prior or None
         Of the chance of a tie between equals; None where there are none.
+    moments : Moments or None
+        All that is known of the scores, where their rows are not there.
     """
 
     spec: ModelSpec
@@ -152,6 +156,7 @@ class Resolved:
     covariates: tuple[ResolvedCovariate, ...] = ()
     discrimination: ResolvedDiscrimination | None = None
     ties: Prior | None = None
+    moments: Moments | None = None
 
     def is_scaled(self, term: ResolvedTerm) -> bool:
         """Whether a term is multiplied by the discrimination of a score's level."""
@@ -216,7 +221,7 @@ class Resolved:
 
 def resolve(
     spec: ModelSpec,
-    scores: Scores,
+    scores: Table,
     unit: float | None = None,
     location: float | None = None,
 ) -> Resolved:
@@ -225,7 +230,7 @@ def resolve(
     Parameters
     ----------
     spec : ModelSpec
-    scores : Scores
+    scores : Scores or Tally
     unit, location : float, optional
         Override u and c; calibration studies pass constants. The latent scale
         of verdicts and categories has the unit 1 and the location 0.
@@ -243,32 +248,36 @@ def resolve(
         that the family takes, or a covariate is missing.
     ModelError
         Where a scale is ``by`` a facet that the term or table does not have,
-        or the unit is not positive and finite.
+        or the unit is not positive and finite, or a family, covariates or
+        discrimination need the rows that a tally does not hold.
     """
     # A table read to compare languages has none, and no model ranks it.
     scores.facet("backbone")
     check_kind(spec, scores)
+    rows = scores if isinstance(scores, Scores) else None
     unit, location = unit_and_location(spec, scores, unit, location)
-    facets = _facets_with_nesting(scores)
+    lines = lines_of(scores)
+    facets = lines.facets
     categories = (
-        categories_of(spec.family, scores.score, scores.scale, scores.source)
-        if spec.is_latent and not spec.is_paired
+        categories_of(spec.family, rows.score, rows.scale, rows.source)
+        if rows is not None and spec.is_latent and not spec.is_paired
         else ()
     )
+    opponent = None if rows is None else rows.opponent
     candidates: list[ResolvedTerm] = []
     dropped: list[Dropped] = []
-    no_position = position_lost(scores)
+    no_position = "" if rows is None else position_lost(rows)
     if no_position:
         dropped.append(Dropped("position", no_position))
         spec = replace(spec, intercept=None)
     for term in (*spec.terms, *_terms_of_user_facets(spec, scores)):
-        reason = _absence(term, facets)
+        reason = _absence(term, lines)
         if not reason and no_position and "backbone" not in term.facets:
             reason = no_position
         if reason:
             dropped.append(Dropped(":".join(_dims(term, facets)), reason))
         else:
-            candidates.append(_resolve_term(term, facets, scores.opponent))
+            candidates.append(_resolve_term(term, facets, opponent))
     # The residual stands among the patterns of a verdict's or a category's model
     # too. Its variance on the latent scale is fixed by convention, not known: an
     # effect for every score adds to it, and all others with the cutpoints stretch
@@ -276,7 +285,13 @@ def resolve(
     # what cannot be told from the residual of a gaussian model cannot be told from
     # that of these, and terms of whole cells need replicated cells all the same.
     kept, lost = identify(
-        (*(_pattern(t) for t in candidates), _residual_pattern(len(scores))),
+        (
+            *(
+                term_pattern(lines, t.name, t.dims, t.codes, t.shape, t.centred, t.against)
+                for t in candidates
+            ),
+            residual_pattern(lines, RESIDUAL),
+        ),
         frozenset({"backbone", RESIDUAL}),
         intercept=not no_position,
     )
@@ -294,7 +309,7 @@ def resolve(
     dropped += no_thresholds
     discrimination, no_discrimination = resolve_discrimination(spec, facets)
     dropped += no_discrimination
-    ties = spec.ties if (scores.score == 0.5).any() else None
+    ties = spec.ties if rows is not None and (rows.score == 0.5).any() else None
     if spec.ties is not None and ties is None:
         dropped.append(Dropped("ties", "no battle was tied"))
     if spec.is_latent:
@@ -305,7 +320,7 @@ def resolve(
     by_role = {f.name: f.role for f in scores.facets}
     return Resolved(
         spec=spec,
-        score=scores.score,
+        score=np.zeros(0) if rows is None else rows.score,
         terms=terms,
         residual=residual,
         residual_by=residual_by,
@@ -313,15 +328,22 @@ def resolve(
         unit=unit,
         location=location,
         dropped=tuple(dropped),
-        notes=(*_notes(terms, facets), *family_notes(spec, scores, categories)),
+        notes=(*_notes(terms, lines), *family_notes(spec, scores, categories)),
         panel=tuple(n for n, role in by_role.items() if role == "panel" and n in used),
         random=tuple(n for n, role in by_role.items() if role == "random" and n in used),
-        labels=tuple((n, facets[n].levels) for n in facets if n in used),
+        labels=tuple(
+            (n, facets[n].levels)
+            for n in facets
+            if n in used and not (n == "generation" and rows is None)
+        ),
         categories=categories,
         thresholds=thresholds,
-        covariates=tuple(resolve_covariate(c.column, c.prior, scores) for c in spec.covariates),
+        covariates=tuple(
+            resolve_covariate(c.column, c.prior, rows) for c in spec.covariates if rows is not None
+        ),
         discrimination=discrimination,
         ties=ties,
+        moments=None if isinstance(scores, Scores) else scores.moments,
     )
 
 
@@ -329,19 +351,6 @@ def canonical_order(facets: tuple[str, ...], users: tuple[str, ...]) -> tuple[st
     """Sort facet names: backbone, judge, language, scenario, generation, the user's."""
     order = (*CANONICAL_FACETS, *users)
     return tuple(sorted(facets, key=lambda f: order.index(f) if f in order else len(order)))
-
-
-def _facets_with_nesting(scores: Scores) -> dict[str, Facet]:
-    """Return the facets by name, generations as what they are: one within a scenario."""
-    facets = {f.name: f for f in scores.facets}
-    codes = nested_generation(scores)
-    if codes is not None:
-        first = np.unique(codes, return_index=True)[1]
-        owners = [n for n in (*GENERATION_OF, "generation") if n in facets]
-        columns = [np.asarray(facets[n].levels, object)[facets[n].codes[first]] for n in owners]
-        labels = tuple(" | ".join(parts) for parts in zip(*columns, strict=True))
-        facets["generation"] = replace(facets["generation"], levels=labels, codes=codes)
-    return facets
 
 
 def _check_scales_by(terms: tuple[ResolvedTerm, ...], facets: dict[str, Facet]) -> None:
@@ -355,7 +364,7 @@ def _check_scales_by(terms: tuple[ResolvedTerm, ...], facets: dict[str, Facet]) 
             )
 
 
-def _terms_of_user_facets(spec: ModelSpec, scores: Scores) -> tuple[Term, ...]:
+def _terms_of_user_facets(spec: ModelSpec, scores: Table) -> tuple[Term, ...]:
     terms: list[Term] = []
     named = {name for term in spec.terms for name in term.facets}
     for facet in scores.facets:
@@ -368,11 +377,11 @@ def _terms_of_user_facets(spec: ModelSpec, scores: Scores) -> tuple[Term, ...]:
     return tuple(terms)
 
 
-def _absence(term: Term, facets: dict[str, Facet]) -> str:
-    missing = [f for f in term.facets if f not in facets]
+def _absence(term: Term, lines: Lines) -> str:
+    missing = [f for f in term.facets if f not in lines.facets]
     if missing:
         return f"the table has no {missing[0]}"
-    single = [f for f in term.facets if facets[f].n_levels == 1]
+    single = [f for f in term.facets if lines.n_levels(f) == 1]
     return f"{single[0]} has one level" if single else ""
 
 
@@ -450,26 +459,17 @@ def _resolve_residual(
     return spec.residual, facets[by].codes, facets[by].levels
 
 
-def _pattern(term: ResolvedTerm) -> Pattern:
-    order = sum(3 if d == "generation" else 1 for d in term.dims)
-    return Pattern(term.name, term.codes, term.shape, term.centred, order, term.against)
-
-
-def _residual_pattern(n: int) -> Pattern:
-    return Pattern(RESIDUAL, np.arange(n), (n,), (False,), n)
-
-
 def _confounded(lost: Unidentified) -> str:
     if not lost.confounded_with:
         return "it does not vary within the table"
     return f"the table cannot tell it from {' + '.join(lost.confounded_with)}"
 
 
-def _notes(terms: tuple[ResolvedTerm, ...], facets: dict[str, Facet]) -> tuple[str, ...]:
+def _notes(terms: tuple[ResolvedTerm, ...], lines: Lines) -> tuple[str, ...]:
     few = [
-        f"{t.name} ({facets[t.name].n_levels} levels)"
+        f"{t.name} ({lines.n_levels(t.name)} levels)"
         for t in terms
-        if t.name in facets and t.name != "backbone" and facets[t.name].n_levels < FEW_LEVELS
+        if t.name in lines.facets and t.name != "backbone" and lines.n_levels(t.name) < FEW_LEVELS
     ]
     if not few:
         return ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bayesjudge.engines import Settings, load_engine
 from bayesjudge.engines.posterior import posterior_tree
 from bayesjudge.resolution import Resolved
-from bayesjudge.scores.table import Scores
+from bayesjudge.scores.lines import Table
 from bayesjudge.spec import ModelSpec
 from bayesjudge.storing import scores_to_dataset
 from bayesjudge.version import version
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def sampled_tree(
     resolved: Resolved,
-    scores: Scores,
+    scores: Table,
     engine: str,
     settings: Settings,
     spec: ModelSpec | None = None,

@@ -11,22 +11,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError
+from bayesjudge.scores.lines import Table
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Facet, Failed, Scores
 from bayesjudge.spec import ModelSpec, parse_model
+from bayesjudge.storing_tallies import tally_of, tally_text, tally_variables
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
-def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Scores) -> None:
-    """Put the scores and the model into the group ``constant_data``, in place.
+def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Table) -> None:
+    """Put the scores, or their moments, and the model into ``constant_data``, in place.
 
     Labels and settings are one JSON string in a variable: attributes of netCDF
     hold neither None nor more than 64 kB.
     """
     import xarray as xr
 
+    model = {"model": spec.to_data(), "overrides": list(spec.overrides)}
+    if isinstance(scores, Scores):
+        variables, said = _scores_variables(scores), _scores_text(scores)
+    else:
+        variables, said = tally_variables(scores), tally_text(scores)
+    text = json.dumps(model | said)
+    variables["table"] = ((), np.array(text, dtype=object))
+    merged = tree["constant_data"].to_dataset().assign(variables)
+    tree["constant_data"] = xr.DataTree(merged)
+
+
+def _scores_variables(scores: Scores) -> dict[str, Any]:
     variables: dict[str, Any] = {
         f"{facet.name}_code": (("observation",), facet.codes) for facet in scores.facets
     }
@@ -38,28 +52,25 @@ def scores_to_dataset(tree: xr.DataTree, spec: ModelSpec, scores: Scores) -> Non
         variables["opponent_code"] = (("observation",), scores.opponent)
     for number, (_, values) in enumerate(scores.covariates):
         variables[f"covariate_{number}"] = (("observation",), values)
-    text = json.dumps(
-        {
-            "model": spec.to_data(),
-            "overrides": list(spec.overrides),
-            "facets": [[f.name, f.role, list(f.levels)] for f in scores.facets],
-            "scale": scores.scale,
-            "lower_is_better": scores.lower_is_better,
-            "replicates": scores.replicates,
-            "n_excluded": scores.n_excluded,
-            "mapping": [list(pair) for pair in scores.mapping],
-            "problems": [[p.severity, p.what, p.where, p.rows, p.remedy] for p in scores.problems],
-            "source": scores.source,
-            "covariates": list(scores.covariate_names),
-            "failed": None if scores.failed is None else list(scores.failed.names),
-        }
-    )
-    variables["table"] = ((), np.array(text, dtype=object))
-    merged = tree["constant_data"].to_dataset().assign(variables)
-    tree["constant_data"] = xr.DataTree(merged)
+    return variables
 
 
-def scores_from_dataset(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Scores]:
+def _scores_text(scores: Scores) -> dict[str, Any]:
+    return {
+        "facets": [[f.name, f.role, list(f.levels)] for f in scores.facets],
+        "scale": scores.scale,
+        "lower_is_better": scores.lower_is_better,
+        "replicates": scores.replicates,
+        "n_excluded": scores.n_excluded,
+        "mapping": [list(pair) for pair in scores.mapping],
+        "problems": [[p.severity, p.what, p.where, p.rows, p.remedy] for p in scores.problems],
+        "source": scores.source,
+        "covariates": list(scores.covariate_names),
+        "failed": None if scores.failed is None else list(scores.failed.names),
+    }
+
+
+def scores_from_dataset(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Table]:
     """Read back what :func:`scores_to_dataset` put there.
 
     Raises
@@ -79,10 +90,12 @@ def scores_from_dataset(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Score
         ) from error
 
 
-def _scores_from_text(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Scores]:
+def _scores_from_text(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Table]:
     data = tree["constant_data"]
     held = json.loads(str(data["table"].item()))
     spec = replace(parse_model(held["model"], where), overrides=tuple(held["overrides"]))
+    if "moments" in held:
+        return spec, tally_of(held, data)
     facets = tuple(
         Facet(name, role, tuple(levels), data[f"{name}_code"].to_numpy().astype(np.int64))
         for name, role, levels in held["facets"]

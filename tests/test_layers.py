@@ -42,6 +42,7 @@ LAYERS = {
     "predicting": 4,
     "checking_fits": 4,
     "storing": 5,
+    "storing_tallies": 5,
     "sampling": 5,
     "predictions": 5,
     "cross_validating": 5,

@@ -13,7 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayesjudge.errors import DataError
+from bayesjudge.scores.keys import cell_keys
+from bayesjudge.scores.lines import Table
 from bayesjudge.scores.problems import Problem
+from bayesjudge.scores.table import Scores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +89,7 @@ def paired_differences(
     cell: ArrayLike | None,
     n_backbones: int,
     pairs: ArrayLike,
+    weight: ArrayLike | None = None,
 ) -> PairedDifference:
     """Return paired differences of backbones and their clustered standard errors.
 
@@ -109,6 +113,8 @@ def paired_differences(
         K.
     pairs : (P, 2) int array
         Backbone codes, first minus second.
+    weight : (N,) array, optional
+        How many scores each is the mean of; 1 by default.
 
     Returns
     -------
@@ -129,10 +135,11 @@ def paired_differences(
     who = np.asarray(backbone, dtype=np.int64)
     where = np.asarray(scenario, dtype=np.int64)
     which = np.zeros_like(where) if cell is None else np.asarray(cell, dtype=np.int64)
+    behind = np.ones_like(value) if weight is None else np.asarray(weight, dtype=float)
     _check_codes(value, who, where, which, n_backbones, pair)
 
     place, place_scenario = _places(where, which)
-    places, means = _cell_means(value, who, place, n_backbones)
+    places, means = _cell_means(value, behind, who, place, n_backbones)
     for row, (a, b) in enumerate(pair):
         shared, at_a, at_b = np.intersect1d(
             places[a], places[b], assume_unique=True, return_indices=True
@@ -147,6 +154,43 @@ def paired_differences(
         if d.size > 1:
             se[row] = d.std(ddof=1) / np.sqrt(d.size)
     return PairedDifference(estimate, se, count)
+
+
+def paired_in_table(table: Table, pairs: ArrayLike) -> PairedDifference:
+    """Return the paired differences of a table's backbones, null for battles.
+
+    Parameters
+    ----------
+    table : Scores or Tally
+        Of a tally the means of its cells are enough.
+    pairs : (P, 2) int array
+        Codes of backbones, first minus second.
+    """
+    if isinstance(table, Scores) and table.opponent is not None:
+        n = len(np.asarray(pairs))
+        return PairedDifference(np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int64))
+    if isinstance(table, Scores):
+        score, weight = table.score, None
+        codes = {f.name: f.codes for f in table.facets}
+    else:
+        moments = table.moments
+        score, weight = moments.location + moments.total / moments.count, moments.count
+        codes = {name: moments.codes_of(name) for name in moments.facets}
+    panel = [
+        f for f in table.facets if f.role == "panel" and f.name != "backbone" and f.name in codes
+    ]
+    cell = (
+        cell_keys([codes[f.name] for f in panel], [f.n_levels for f in panel])[0] if panel else None
+    )
+    return paired_differences(
+        score,
+        codes["backbone"],
+        codes.get("scenario"),
+        cell,
+        len(table.levels("backbone")),
+        pairs,
+        weight,
+    )
 
 
 def se_ratio_findings(
@@ -227,13 +271,13 @@ def _places(where: Ints, which: Ints) -> tuple[Ints, Ints]:
 
 
 def _cell_means(
-    value: Floats, who: Ints, place: Ints, n_backbones: int
+    value: Floats, behind: Floats, who: Ints, place: Ints, n_backbones: int
 ) -> tuple[list[Ints], list[Floats]]:
     """Return, a backbone, the sorted places where it has scores and its means there."""
     n_places = int(place.max()) + 1 if place.size else 1
     groups, group = np.unique(who * n_places + place, return_inverse=True)
-    mean = np.bincount(group, weights=value, minlength=groups.size) / np.bincount(
-        group, minlength=groups.size
+    mean = np.bincount(group, weights=value * behind, minlength=groups.size) / np.bincount(
+        group, weights=behind, minlength=groups.size
     )
     bounds = np.searchsorted(groups, np.arange(1, n_backbones) * n_places)
     return np.split(groups % n_places, bounds), np.split(mean, bounds)

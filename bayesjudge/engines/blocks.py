@@ -116,8 +116,11 @@ class BlocksModel(Integrated):
 def blocks_model(resolved: Resolved) -> BlocksModel | None:
     """Return the model by blocks; None where it does not fall into any."""
     cells = arrange(resolved)
-    if cells is None:
-        return None
+    return None if cells is None else blocks_of_cells(resolved, cells)
+
+
+def blocks_of_cells(resolved: Resolved, cells: Cells) -> BlocksModel:
+    """Return the model on the sums of its blocks."""
     _keep_freed_memory()
     return BlocksModel(resolved, cells)
 

@@ -125,6 +125,9 @@ def _split_generations(
     counts = generations.pattern[scored]
     if counts.min() < counts.max() or (scored.sum(axis=1) != n_others).any():
         return None
+    if np.isnan(generations.cell_squares).any():
+        # Columns were put together: what lies between a generation's own sums is lost.
+        return None
     each = int(counts[0])
     # As many scores in each cell and of each generation there: as many generations.
     m = int(moments.count[0]) // each

@@ -23,7 +23,10 @@ from bayesjudge.engines.large import large_model
 from bayesjudge.engines.modes import Target
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.engines.streams import Streams
+from bayesjudge.engines.tallied import tallied_model
+from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved, ResolvedTerm
+from bayesjudge.scores.lines import READ_ROWS
 
 type Floats = NDArray[np.float64]
 
@@ -35,8 +38,16 @@ def integrate(resolved: Resolved) -> Integrated | None:
     """Integrate the effects out; None where no path carries the model.
 
     Balanced tables go by strata, others by blocks of scenario and backbone or, with
-    two large facets, by one of them; what falls into none of these takes JAX.
+    two large facets, by one of them; what falls into none of these takes JAX. From
+    moments it is strata or blocks.
+
+    Raises
+    ------
+    ModelError
+        Where moments do not carry the model.
     """
+    if resolved.moments is not None:
+        return tallied_model(resolved, resolved.moments)
     balanced = balanced_model(resolved)
     if balanced is not None:
         return balanced
@@ -161,6 +172,13 @@ def _leaf_effects(
     streams: Streams,
 ) -> Floats:
     """Draw the effects of generations given all others, one draw at a time."""
+    if resolved.moments is not None:
+        raise ModelError(
+            "effects of single generations need every score, and only counts and sums by cell "
+            "were kept",
+            f"model {resolved.spec.name}",
+            READ_ROWS,
+        )
     by = resolved.residual_by if resolved.residual_by is not None else 0
     start = int(sd_offsets(resolved.terms)[resolved.terms.index(leaf)])
     own = start + (leaf.by_codes if leaf.by_codes is not None else np.zeros(leaf.n_levels, int))

@@ -155,9 +155,10 @@ def _constant_data(resolved: Resolved) -> xr.Dataset:
     import xarray as xr
 
     variables: dict[str, tuple[tuple[str, ...], object]] = {
-        "score": (("observation",), resolved.score),
         "unit": ((), resolved.unit),
         "location": ((), resolved.location),
         "noise_floor": ((), resolved.noise_floor),
     }
+    if resolved.moments is None:
+        variables["score"] = (("observation",), resolved.score)
     return xr.Dataset(variables)

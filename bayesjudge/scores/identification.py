@@ -6,6 +6,9 @@ With M the projection that removes the intercept, the components are
 identifiable where G_uv = tr(M V_u M V_v) is non-singular. G is computed from
 counts, never from an N x N matrix. Where a score is an outcome between two backbones, Z
 has a 1 for the one and a -1 for the other.
+
+Scores that are alike in every facet may be one line with a weight, and levels that
+are alike one level of so many copies: generations of one pattern, residuals of one cell.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ class Pattern:
     ----------
     name : str
     codes : (N,) int array
-        Flat level of each score, C order over ``shape``.
+        Flat level of each line, C order over ``shape``.
     shape : tuple of int
         Number of levels of each facet of the term.
     centred : tuple of bool
@@ -39,6 +42,11 @@ class Pattern:
     against : (N,) int array or None
         Where a score is the outcome between two backbones: the flat level whose
         effect is taken off.
+    weight : (N,) int array or None
+        Scores of each line; None for one each. The same of all patterns.
+    copies : (L,) int array or None
+        Levels that each stands for, which share its scores evenly; None for one each.
+        Of two patterns with copies one lies within the other, and none is centred.
     """
 
     name: str
@@ -47,6 +55,8 @@ class Pattern:
     centred: tuple[bool, ...]
     order: int
     against: NDArray[np.int64] | None = None
+    weight: NDArray[np.int64] | None = None
+    copies: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ def gram(patterns: tuple[Pattern, ...], intercept: bool = True) -> NDArray[np.fl
     Parameters
     ----------
     patterns : tuple of T Pattern
-        The residual is a pattern too: every score its own level.
+        The residual is a pattern too: every score its own level, or its own copy.
     intercept : bool
         False leaves M out, for a model without intercept.
 
@@ -153,7 +163,7 @@ def _trace(u: Pattern, v: Pattern, intercept: bool) -> float:
     if any(v.centred) and not any(u.centred):
         u, v = v, u
     # Without an intercept nothing is projected away.
-    n = float(u.codes.size) if intercept else np.inf
+    n = float(u.codes.size if u.weight is None else u.weight.sum()) if intercept else np.inf
     if not any(u.centred):
         return _trace_of_counts(u, v, n)
     if any(v.centred):
@@ -165,36 +175,51 @@ def _trace(u: Pattern, v: Pattern, intercept: bool) -> float:
 
 def _trace_of_counts(u: Pattern, v: Pattern, n: float) -> float:
     n_u, n_v = _counts(u), _counts(v)
-    apart = float(n_u @ n_u) * float(n_v @ n_v)
+    copies_u, copies_v = _copies(u), _copies(v)
+    apart = float(copies_u @ n_u**2) * float(copies_v @ n_v**2)
     if u.against is not None or v.against is not None:
         cross = _cross_counts(u, v)
         both = float(n_u @ (cross @ n_v))
         return float((cross.data**2).sum()) - 2 * both / n + apart / n**2
-    joint = np.unique(u.codes * np.int64(np.prod(v.shape)) + v.codes, return_counts=True)[1]
-    together = float(np.sum(joint.astype(float) ** 2))
-    both = float(np.sum(n_u[u.codes] * n_v[v.codes]))
+    key, first, line = np.unique(
+        u.codes * np.int64(np.prod(v.shape)) + v.codes, return_index=True, return_inverse=True
+    )
+    joint = np.bincount(line.ravel(), u.weight, key.size)
+    # Of two levels with copies the finer lie within the coarser.
+    copies = np.maximum(copies_u[u.codes[first]], copies_v[v.codes[first]])
+    together = float(np.sum(joint**2 / copies))
+    both = float(np.sum(_weight(u) * n_u[u.codes] * n_v[v.codes]))
     return together - 2 * both / n + apart / n**2
 
 
 def _trace_centred_by_free(u: Pattern, v: Pattern, n: float) -> float:
     # u has few levels and v may have one a score: everything stays L_u x L_u.
     cross = _cross_counts(u, v)
-    n_u, n_v = _counts(u), _counts(v)
+    n_u, n_v, copies = _counts(u), _counts(v), _copies(v)
     cross_n = np.asarray(cross @ n_v)
     square = (
-        (cross @ cross.T).toarray()
+        (cross.multiply(1.0 / copies).tocsr() @ cross.T).toarray()
         - (np.outer(cross_n, n_u) + np.outer(n_u, cross_n)) / n
-        + np.outer(n_u, n_u) * (n_v @ n_v) / n**2
+        + np.outer(n_u, n_u) * (copies @ n_v**2) / n**2
     )
     return float(np.trace(_centre(square, u)))
 
 
+def _weight(u: Pattern) -> NDArray[np.float64]:
+    return np.ones(u.codes.size) if u.weight is None else u.weight.astype(float)
+
+
+def _copies(u: Pattern) -> NDArray[np.float64]:
+    return np.ones(int(np.prod(u.shape))) if u.copies is None else u.copies.astype(float)
+
+
 def _counts(u: Pattern) -> NDArray[np.float64]:
+    """Return the scores behind one level, one of its copies where it has some."""
     size = int(np.prod(u.shape))
-    count = np.bincount(u.codes, minlength=size).astype(float)
+    count = np.bincount(u.codes, u.weight, size).astype(float)
     if u.against is not None:
         count -= np.bincount(u.against, minlength=size)
-    return count
+    return count if u.copies is None else count / u.copies
 
 
 def _cross_counts(u: Pattern, v: Pattern):  # type: ignore[no-untyped-def]
@@ -202,9 +227,8 @@ def _cross_counts(u: Pattern, v: Pattern):  # type: ignore[no-untyped-def]
 
     if u.against is not None or v.against is not None:
         return (_indicator(u).T @ _indicator(v)).tocsr()
-    ones = np.ones(u.codes.size)
     shape = (int(np.prod(u.shape)), int(np.prod(v.shape)))
-    return csr_array((ones, (u.codes, v.codes)), shape=shape)
+    return csr_array((_weight(u), (u.codes, v.codes)), shape=shape)
 
 
 def _indicator(u: Pattern):  # type: ignore[no-untyped-def]

@@ -1,0 +1,122 @@
+"""Moments by fewer facets, or by others of those they were taken by, without another pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesjudge.scores.keys import cell_keys
+from bayesjudge.scores.lines import lines_of_moments
+from bayesjudge.scores.moments import Generations, Moments
+
+type Ints = NDArray[np.int64]
+
+# A table of patterns by columns beyond this many entries is not made.
+_MOST_ENTRIES = 50_000_000
+
+
+def regroup(moments: Moments, blocks: Sequence[str], cells: Sequence[str]) -> Moments | None:
+    """Return moments by these blocks and cells; facets in neither are summed over.
+
+    Parameters
+    ----------
+    moments : Moments
+    blocks, cells : sequence of str
+        Facets by which the moments were taken, each once.
+
+    Returns
+    -------
+    Moments or None
+        None where a generation lies in several of the blocks, or in so many columns
+        that no table of them is made. Where columns were put together the sums of
+        squares of each generation's own sums there are not known: ``cell_squares``
+        is nan.
+
+    Raises
+    ------
+    DataError
+        Where the moments were not taken by one of them.
+    """
+    if set(blocks) == set(moments.blocks) and set(cells) == set(moments.cells):
+        return moments
+    names = (*blocks, *cells)
+    codes = [moments.codes_of(n) for n in names]
+    sizes = [moments.n_levels(n) for n in names]
+    key, n_cells = _keys(codes, sizes, moments.count.size)
+    first = np.zeros(n_cells, np.int64)
+    first[key] = np.arange(key.size)
+    low, high = np.full((2, n_cells), [[np.inf], [-np.inf]])
+    np.minimum.at(low, key, moments.low)
+    np.maximum.at(high, key, moments.high)
+    found = moments.generations
+    generations = None
+    if found is not None:
+        generations = _regrouped(moments, found, blocks, cells)
+        if generations is None:
+            return None
+    return replace(
+        moments,
+        blocks=tuple(blocks),
+        cells=tuple(cells),
+        levels=tuple(moments.levels[moments.facets.index(n)] for n in names),
+        codes=np.column_stack([c[first] for c in codes]).reshape(n_cells, len(names)),
+        count=np.bincount(key, moments.count, n_cells).astype(np.int64),
+        total=np.bincount(key, moments.total, n_cells),
+        squares=np.bincount(key, moments.squares, n_cells),
+        low=low,
+        high=high,
+        generations=generations,
+    )
+
+
+def _regrouped(
+    moments: Moments, found: Generations, blocks: Sequence[str], cells: Sequence[str]
+) -> Generations | None:
+    codes, _ = lines_of_moments(moments)
+    pattern = codes["generation"]
+    old = np.nonzero(found.pattern)[1]
+    n_patterns = len(found.number)
+    block: Ints = np.zeros((n_patterns, len(blocks)), np.int64)
+    for i, name in enumerate(blocks):
+        block[pattern, i] = codes[name]
+        if (block[pattern, i] != codes[name]).any():
+            return None
+    column, n_columns = _keys(
+        [codes[n] for n in cells], [moments.n_levels(n) for n in cells], pattern.size
+    )
+    if n_patterns * n_columns > _MOST_ENTRIES:
+        return None
+    at = np.zeros(n_columns, np.int64)
+    at[column] = np.arange(column.size)
+    columns = np.column_stack([codes[n][at] for n in cells] or [np.zeros((n_columns, 0), np.int64)])
+    flat, shape = pattern * n_columns + column, (n_patterns, n_columns)
+    together = np.bincount(flat, minlength=n_patterns * n_columns)
+
+    def by_column(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(flat, values[pattern, old], together.size).reshape(shape)
+
+    counts = by_column(found.pattern.astype(float)).astype(np.int64)
+    squares = by_column(found.cell_squares)
+    squares[together.reshape(shape) > 1] = np.nan
+    rows, which = np.unique(np.column_stack([block, counts]), axis=0, return_inverse=True)
+    which = which.ravel()
+    totals, cell_squares = np.zeros((2, len(rows), n_columns))
+    np.add.at(totals, which, by_column(found.totals))
+    np.add.at(cell_squares, which, squares)
+    return Generations(
+        columns=columns.astype(np.int64),
+        blocks=rows[:, : len(blocks)],
+        pattern=rows[:, len(blocks) :],
+        number=np.bincount(which, found.number, len(rows)).astype(np.int64),
+        totals=totals,
+        cell_squares=cell_squares,
+        squares=np.bincount(which, found.squares, len(rows)),
+    )
+
+
+def _keys(codes: list[Ints], sizes: list[int], n: int) -> tuple[Ints, int]:
+    """Return the cell of each of n lines, and how many there are: one where there is no facet."""
+    return cell_keys(codes, sizes) if codes else (np.zeros(n, np.int64), min(n, 1))
