@@ -3,8 +3,9 @@
     uv run python -m tests.store_crashes --kills 300
 
 A process that has everything loaded forks one writer after another. Each appends day
-after day and acknowledges it in a file; after a random time it gets SIGKILL. The store
-must then open, hold exactly the days acknowledged or one more, whole, and take the next.
+after day and acknowledges it in a file; after up to two acknowledgements and a random
+part of the time that an append takes it gets SIGKILL. The store must then open, hold
+exactly the days acknowledged or one more, whole, and take the next.
 """
 
 from __future__ import annotations
@@ -69,22 +70,39 @@ def same(sums, number):
     )
 
 
-def kill_writers(folder, kills, longest, seed=0):
-    """Kill writers after random times up to ``longest`` seconds, looking after each kill."""
+def n_lines(path):
+    """Count the days acknowledged."""
+    return len(path.read_text().split()) if path.exists() else 0
+
+
+def wait_for(path, more, patience=120.0):
+    """Wait for acknowledgements; return the seconds that one took."""
+    started, wanted = time.monotonic(), n_lines(path) + more
+    while n_lines(path) < wanted:
+        assert time.monotonic() - started < patience, "the writer appends nothing"
+        time.sleep(0.002)
+    return (time.monotonic() - started) / max(more, 1)
+
+
+def kill_writers(folder, kills, seed=0):
+    """Kill writers at random moments of an append, looking after each kill."""
     rng = np.random.default_rng(seed)
+    typical = 0.1
     path, acknowledged = folder / "store", folder / "acknowledged"
     found = Found()
     words = [sys.executable, "-m", "tests.store_crashes", "--fork", str(path), str(acknowledged)]
     root = Path(__file__).parents[1]
-    with subprocess.Popen(  # noqa: S603
+    with subprocess.Popen(
         words, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
         for _ in range(kills):
             parent.stdin.write("\n")
             parent.stdin.flush()
             child = int(parent.stdout.readline())
-            # Not before it has done something: the first append is a case of its own.
-            time.sleep(rng.uniform(0, longest))
+            more = int(rng.integers(3))
+            took = wait_for(acknowledged, more)
+            typical = took if more else typical
+            time.sleep(rng.uniform(0, 1.2 * typical))
             os.kill(child, signal.SIGKILL)
             assert parent.stdout.readline() == "ended\n"
             found.kills += 1
@@ -124,17 +142,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--fork", nargs=2)
     parser.add_argument("--kills", type=int, default=300)
-    parser.add_argument("--longest", type=float, default=1.5, help="Seconds before a kill.")
     given = parser.parse_args()
     if given.fork:
         fork_writers(*map(Path, given.fork))
         return
     with tempfile.TemporaryDirectory() as folder:
-        found = kill_writers(Path(folder), given.kills, given.longest)
+        found = kill_writers(Path(folder), given.kills)
         n = len(open_store(Path(folder) / "store").appends)
     result = {
         "kills": found.kills,
-        "longest_seconds": given.longest,
         "appends_in_the_end": n,
         "arrived_without_being_acknowledged": found.in_flight_arrived,
         "files_left_by_crashes": found.leftovers,

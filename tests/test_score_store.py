@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +27,7 @@ from tests.test_moments import check_equal
 @pytest.fixture
 def unflushed(monkeypatch):
     """Do not wait for the disk: what is tested is not a loss of power."""
-    monkeypatch.setattr(durable, "_flush", lambda path: None)
+    monkeypatch.setattr(durable, "_flush", lambda _: None)
 
 
 def in_order_of_time(frame, n_days, seed):
@@ -53,7 +53,6 @@ def test_fifty_appends_equal_the_table_they_are_parts_of(tmp_path):
     for k in range(50):
         part = frame[number == k]
         if part.empty:
-            part = frame.iloc[:0]
             continue
         appended.append(part)
         store.append(part)
@@ -66,7 +65,7 @@ def test_fifty_appends_equal_the_table_they_are_parts_of(tmp_path):
             assert found.problems == whole.problems
     # Each generation was scored on several days, and levels appeared as days went by.
     split = frame.assign(day=number).groupby(["backbone", "scenario", "generation"])["day"]
-    assert (split.nunique() > 1).mean() > 0.9
+    assert (split.max() > split.min()).mean() > 0.9
     assert len(appended) > 40
     whole = tally_of_scores(bj.read_scores(frame))
     one, other = (bj.fit(tally, random_seed=3) for tally in (store.tally(), whole))
@@ -81,7 +80,7 @@ def test_order_and_size_of_appends_do_not_matter_to_the_last_digit(tmp_path):
     for k in range(1, 16):
         one.append(day(k))
         sizes = [segment.n_keys for segment in one.manifest.segments]
-        assert all(a > 2 * b for a, b in zip(sizes, sizes[1:], strict=False))
+        assert all(a > 2 * b for a, b in pairwise(sizes))
     other.append(days(15)[::-1])
     assert same(one.sums(), 15)
     a, b = one.tally().moments, other.tally().moments
@@ -128,8 +127,10 @@ def test_days_are_read_by_the_options_of_the_first(tmp_path):
     options = {"columns": {"backbone": "who"}, "random": "region", "ignore": "note"}
     create_store(tmp_path / "store", **options, missing=[-1]).append(first)
     store = open_store(tmp_path / "store")
-    with pytest.raises(DataError, match="no region"):
-        store.append(day(2), again=True).rename(columns={"backbone": "who"})
+    with pytest.raises(DataError, match="no column 'region' to serve as region"):
+        store.append(day(2).rename(columns={"backbone": "who"}))
+    with pytest.raises(DataError, match="has no judge and no generation, and the store's scores"):
+        store.append(first[["who", "scenario", "region", "score"]].drop_duplicates("scenario"))
     other = open_store(tmp_path / "store", columns={"backbone": "llm"})
     named = day(2).rename(columns={"backbone": "llm"}).assign(region="q", note=2)
     named.loc[named.index[0], "score"] = -1
@@ -151,10 +152,11 @@ def test_days_are_read_by_the_options_of_the_first(tmp_path):
 @pytest.mark.usefixtures("unflushed")
 def test_what_is_wrong_with_a_day_or_with_all_of_them_is_said(tmp_path):
     alone = day(1).assign(backbone="x", human_score=1.0)
+    alone = alone.drop_duplicates(["scenario", "generation"])
     alone.loc[alone.index[0], "score"] = np.nan
     store = create_store(tmp_path / "store")
     made = store.append(alone)
-    assert [p.severity for p in made.problems][0] == "warning"
+    assert made.problems[0].severity == "warning"
     assert "human scores in 'human_score' are not kept" in made.problems[-1].what
     with pytest.raises(DataError, match="one backbone only, 'x', and nothing to rank"):
         store.tally()
@@ -176,7 +178,7 @@ def test_a_store_is_begun_where_nothing_is(tmp_path):
         create_store(tmp_path / "file")
     with pytest.raises(DataError, match="cannot be made of what is there"):
         create_store(tmp_path)
-    with pytest.raises(DataError, match="cannot be written: File exists|Not a directory"):
+    with pytest.raises(DataError, match=r"cannot be written: (File exists|Not a directory)"):
         keeping.Store(tmp_path / "file").append(day(1))
     store = create_store(tmp_path / "new")
     assert not store.appends
@@ -209,7 +211,7 @@ def crash_at(monkeypatch, step):
     def half(path):
         path.write_bytes(path.read_bytes()[:40])
 
-    monkeypatch.setattr(durable, "_flush", counted(lambda path: None, half_of_a_file(half)))
+    monkeypatch.setattr(durable, "_flush", counted(lambda _: None, half_of_a_file(half)))
     monkeypatch.setattr(Path, "replace", counted(Path.replace))
     monkeypatch.setattr(Path, "unlink", counted(Path.unlink))
 
@@ -224,7 +226,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_store(tmp_path, monkeypat
     for step in range(1, 40):
         path = tmp_path / str(step)
         with monkeypatch.context() as patched:
-            patched.setattr(durable, "_flush", lambda path: None)
+            patched.setattr(durable, "_flush", lambda _: None)
             store = create_store(path)
             for k in range(1, before + 1):
                 store.append(day(k))
@@ -255,7 +257,7 @@ def test_a_crash_at_any_step_leaves_the_old_or_the_new_store(tmp_path, monkeypat
 
 
 def test_writers_killed_at_random_moments_lose_nothing(tmp_path):
-    found = kill_writers(tmp_path, 8, longest=1.0)
+    found = kill_writers(tmp_path, 8)
     assert not found.wrong
     assert found.kills == 8
     assert len(open_store(tmp_path / "store").appends) >= 3
@@ -269,7 +271,7 @@ def test_one_process_writes_at_a_time(tmp_path):
         "with only_writer(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     )
     (tmp_path / "store").mkdir()
-    with subprocess.Popen(  # noqa: S603
+    with subprocess.Popen(
         [sys.executable, "-c", code, str(store.path)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as holder:  # fmt: skip
@@ -288,11 +290,11 @@ def test_readers_go_on_while_files_are_put_together(tmp_path, monkeypatch):
     store.append(day(1))
     old = store.manifest
     store.append(day(1).assign(judge="other"))
-    assert old.segments[0].name not in os.listdir(store.path / "sums")
+    assert not (store.path / "sums" / old.segments[0].name).exists()
     answers = iter([old, store.manifest])
-    monkeypatch.setattr(keeping, "read_manifest", lambda path: next(answers))
+    monkeypatch.setattr(keeping, "read_manifest", lambda _: next(answers))
     assert store.sums().n_scores == 2 * len(day(1))
-    monkeypatch.setattr(keeping, "read_manifest", lambda path: old)
+    monkeypatch.setattr(keeping, "read_manifest", lambda _: old)
     with pytest.raises(DataError, match=r"is missing: 000001\.parquet"):
         store.sums()
 
@@ -312,7 +314,7 @@ def test_damage_is_found(tmp_path):
     file.write_bytes(whole)
     wrong = replace(manifest, segments=(replace(manifest.segments[0], n_keys=3),))
     write_manifest(store.path, wrong)
-    with pytest.raises(DataError, match="it holds .* keys, not 3"):
+    with pytest.raises(DataError, match=r"it holds .* keys, not 3"):
         store.tally()
     place = store.path / NAME
     held = json.loads(place.read_text())
