@@ -23,6 +23,7 @@ from bayesjudge.errors import DataError, ModelError, UsageError
 from bayesjudge.fitted import Fit
 from bayesjudge.predicting import OBSERVATION, SCORE
 from bayesjudge.resolution import Resolved
+from bayesjudge.scores.lines import need_rows
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores
 from bayesjudge.stored import check_draws, parameters_of, thinned
@@ -121,7 +122,7 @@ def compare(fits: Mapping[str, Fit], *, draws: int = _USUAL_DRAWS) -> Comparison
     Raises
     ------
     DataError
-        Where the fits are of different tables.
+        Where the fits are of different tables, or of moments.
     ModelError
         Where one has a density of scores and another a probability, which do not
         compare; or where effects were sampled and those of generations not kept.
@@ -132,7 +133,7 @@ def compare(fits: Mapping[str, Fit], *, draws: int = _USUAL_DRAWS) -> Comparison
     check_draws(draws, _LEAST_DRAWS)
     _refuse_unlike(fits)
     found = {name: leave_one_out(fit, draws) for name, fit in fits.items()}
-    scores = next(iter(fits.values())).scores
+    scores = _rows(next(iter(fits.values())))
     table = comparison_table(found, scores.codes("scenario") if scores.has("scenario") else None)
     return Comparison(table, found, _findings(fits, found, table))
 
@@ -254,7 +255,7 @@ def _refuse_no_fits(fits: object) -> None:
 def _refuse_unlike(fits: Mapping[str, Fit]) -> None:
     (first, one), *others = fits.items()
     for name, other in others:
-        if not _same_table(one.scores, other.scores):
+        if not _same_table(_rows(one), _rows(other)):
             raise DataError(
                 f"{first!r} and {name!r} are fits of different tables",
                 other.scores.source,
@@ -270,6 +271,10 @@ def _refuse_unlike(fits: Mapping[str, Fit]) -> None:
             "Compare verdict and ordinal models among themselves, and gaussian with student_t; "
             "fit.checks() asks whether a gaussian model fits",
         )
+
+
+def _rows(fit: Fit) -> Scores:
+    return need_rows(fit.scores, "comparisons of predictions")
 
 
 def _same_table(one: Scores, other: Scores) -> bool:

@@ -61,7 +61,7 @@ def _check_tallied(spec: ModelSpec) -> None:
             )
 
 
-def refuse_battles(scores: Scores, asked: str) -> None:
+def refuse_battles(scores: Table, asked: str) -> None:
     """Refuse battles to an analysis of scores.
 
     Raises
@@ -69,7 +69,7 @@ def refuse_battles(scores: Scores, asked: str) -> None:
     DataError
         Where the table holds battles.
     """
-    if scores.opponent is not None:
+    if isinstance(scores, Scores) and scores.opponent is not None:
         raise DataError(
             f"{asked} takes scores of single answers, and the table holds battles",
             scores.source,

@@ -14,6 +14,7 @@ from bayesjudge.fitted import CI_PROB, Fit
 from bayesjudge.planning.reliabilities import reliability
 from bayesjudge.ranking import check_probability
 from bayesjudge.scores.keys import cell_keys
+from bayesjudge.scores.lines import need_rows
 from bayesjudge.scores.table import Scores
 from bayesjudge.summaries import summarize
 
@@ -207,6 +208,7 @@ def panel_reliability(fit: Fit, *, ci_prob: float = CI_PROB) -> PanelReliability
     fit : Fit
     ci_prob : float
     """
+    scores = need_rows(fit.scores, "coefficients of reliability")
     notes: list[str] = []
     coefficients, judges, alpha = None, None, None
     if fit.spec.family != "gaussian":
@@ -220,15 +222,15 @@ def panel_reliability(fit: Fit, *, ci_prob: float = CI_PROB) -> PanelReliability
         coefficients = reliability(fit, ci_prob=ci_prob)
     seed = fit.metadata["settings"]["random_seed"]
     try:
-        judges = effective_judges(fit.scores, random_seed=seed, ci_prob=ci_prob)
+        judges = effective_judges(scores, random_seed=seed, ci_prob=ci_prob)
         notes.append(f"effective number of judges: {judges.note}")
     except DataError as error:
         notes.append(f"no effective number of judges: {error.what}")
     try:
-        alpha = krippendorff_alpha(fit.scores)
+        alpha = krippendorff_alpha(scores)
     except DataError as error:
         notes.append(f"{error.what}{f' ({error.remedy})' if error.remedy else ''}")
-    return PanelReliability(coefficients, judges, alpha, alpha_level(fit.scores), tuple(notes))
+    return PanelReliability(coefficients, judges, alpha, alpha_level(scores), tuple(notes))
 
 
 def judge_matrix(scores: Scores) -> tuple[Floats, Ints, Ints, Floats | None]:

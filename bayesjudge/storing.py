@@ -91,7 +91,7 @@ def scores_from_dataset(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Table
 
 
 def _scores_from_text(tree: xr.DataTree, where: str) -> tuple[ModelSpec, Table]:
-    data = tree["constant_data"]
+    data = tree["constant_data"].to_dataset()
     held = json.loads(str(data["table"].item()))
     spec = replace(parse_model(held["model"], where), overrides=tuple(held["overrides"]))
     if "moments" in held:

@@ -55,7 +55,7 @@ def tally_text(tally: Tally) -> dict[str, Any]:
     }
 
 
-def tally_of(held: dict[str, Any], data: xr.DataTree) -> Tally:
+def tally_of(held: dict[str, Any], data: xr.Dataset) -> Tally:
     """Read back what :func:`tally_variables` and :func:`tally_text` wrote.
 
     Raises

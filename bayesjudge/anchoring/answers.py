@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bayesjudge.fitted import Fit
 from bayesjudge.scores.keys import cell_keys
+from bayesjudge.scores.lines import need_rows
 from bayesjudge.scores.table import Facet, Scores
 
 type Floats = NDArray[np.float64]
@@ -61,7 +62,7 @@ def answers_of(fit: Fit) -> Answers:
     answer is so left as it is. Families with a link have no such effects on the score
     scale: their scores are averaged as they are.
     """
-    scores = fit.scores
+    scores = need_rows(fit.scores, "answers and their human scores")
     adjusted = scores.score - _judge_effects(fit)
     facets = [f for f in scores.facets if f.name != "judge"]
     key, n = cell_keys([f.codes for f in facets], [f.n_levels for f in facets])

@@ -17,6 +17,7 @@ from bayesjudge.fitted import CI_PROB, Fit
 from bayesjudge.panel_readings import panel_means
 from bayesjudge.ranking import check_probability
 from bayesjudge.ranking import leaderboard as ranked
+from bayesjudge.scores.lines import need_rows
 from bayesjudge.scores.problems import Problem
 from bayesjudge.summaries import summarize
 
@@ -141,14 +142,15 @@ def human_anchored(
     check_probability(ci_prob, "ci_prob")
     if unit is not None and not 0 < unit < np.inf:
         raise UsageError(f"unit is {unit!r}", "unit", "Give a positive number")
-    if fit.scores.human_score is None:
+    scores = need_rows(fit.scores, "human-anchored means")
+    if scores.human_score is None:
         raise DataError(
             "the table has no human scores",
             fit.scores.source,
             "Give a column human_score (empty where there is none), or map one with "
             "--column human_score=COLUMN",
         )
-    if fit.scores.opponent is not None:
+    if scores.opponent is not None:
         raise DataError(
             "human outcomes of battles anchor no mean: they are of two backbones at once",
             "column human_score",

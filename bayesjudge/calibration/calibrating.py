@@ -23,8 +23,10 @@ from bayesjudge.engines import Settings, choose_engine
 from bayesjudge.errors import BayesjudgeError, DataError, ModelError, UsageError
 from bayesjudge.fitted import CI_PROB, Fit
 from bayesjudge.pairing import refuse_battles
+from bayesjudge.scores.lines import Table
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores
+from bayesjudge.scores.tallying import Tally
 from bayesjudge.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -68,8 +70,8 @@ class Calibration:
         None where the table has too few tasks; the reason is a note.
     agreement : DataFrame or None
         measure, before, after and gain with their intervals; None without gold.
-    adjusted_scores : (N,) float array
-        Every score less the interaction of its cell, in the table's order.
+    adjusted_scores : (N,) float array or None
+        Every score less the interaction of its cell, in the table's order; None of a tally.
     posterior : Fit or None
         Of the cell means; None where it was not asked for or cannot be had.
     statements : tuple of str
@@ -79,7 +81,7 @@ class Calibration:
     seconds : float
     """
 
-    scores: Scores
+    scores: Table
     cells: Cells
     asked: Asked
     closed: Interaction
@@ -88,7 +90,7 @@ class Calibration:
     reversals: pd.DataFrame
     held_out: HeldOut | None
     agreement: pd.DataFrame | None
-    adjusted_scores: Floats
+    adjusted_scores: Floats | None
     posterior: Fit | None
     statements: tuple[str, ...]
     notes: tuple[str, ...]
@@ -109,7 +111,7 @@ class Calibration:
 
 
 def calibrate(
-    scores: Scores,
+    scores: Table,
     between: tuple[str, str] | None = None,
     *,
     model: str | Path | ModelSpec | None = MODEL,
@@ -130,8 +132,9 @@ def calibrate(
 
     Parameters
     ----------
-    scores : Scores
-        From :func:`bayesjudge.read_scores`; ``human_score`` is used where it is there,
+    scores : Scores or Tally
+        From :func:`bayesjudge.read_scores`, or :func:`bayesjudge.read_tally`, whose means
+        by task and cell are all that this needs; ``human_score`` is used where it is there,
         to measure agreement only.
     between : (str, str), optional
         Facets: what rankings are compared over (``"language"``), and what is ranked
@@ -168,7 +171,7 @@ def calibrate(
     UsageError
         Where an argument is out of range.
     """
-    if not isinstance(scores, Scores):
+    if not isinstance(scores, (Scores, Tally)):
         raise UsageError(
             f"calibrate takes Scores, not {type(scores).__name__}",
             remedy="Read the table first: bayesjudge.read_scores(table)",
@@ -206,7 +209,9 @@ def calibrate(
         reversals=tables.reversals_table(cells, tested, shrunken, asked),
         held_out=halves,
         agreement=None if agreed is None else tables.agreement_table(agreed),
-        adjusted_scores=scores.score - _shift_of_scores(cells, closed),
+        adjusted_scores=scores.score - _shift_of_scores(cells, closed)
+        if isinstance(scores, Scores)
+        else None,
         posterior=None if shrunken is None else shrunken.fit,
         statements=(LABEL_FREE, reproducibility(halves, cells)),
         notes=tuple(notes),
@@ -238,7 +243,7 @@ def reproducibility(halves: HeldOut | None, cells: Cells) -> str:
     )
 
 
-def _what_was_averaged(scores: Scores, cells: Cells, between: tuple[str, str] | None) -> list[str]:
+def _what_was_averaged(scores: Table, cells: Cells, between: tuple[str, str] | None) -> list[str]:
     said = []
     if between is None:
         said.append(
@@ -260,7 +265,7 @@ def _what_was_averaged(scores: Scores, cells: Cells, between: tuple[str, str] | 
 
 
 def _posterior(
-    cells: Cells, scores: Scores, spec: ModelSpec | None, engine: str, settings: dict[str, Any]
+    cells: Cells, scores: Table, spec: ModelSpec | None, engine: str, settings: dict[str, Any]
 ) -> tuple[Shrunken | None, list[str]]:
     if spec is None:
         return None, []

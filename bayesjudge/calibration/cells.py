@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from bayesjudge.closed_form.double_centering import bipartite_components
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.scores.keys import combine_codes
+from bayesjudge.scores.lines import Table, cells_of_table
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Facet, Scores
 
@@ -36,7 +38,7 @@ class Cells:
     gold : (n, m, k) float array or None
         Mean human score; nan where there is none.
     condition_codes, object_codes : (N,) int array
-        Of every score.
+        Of every score; of a tally of every cell.
     averaged : tuple of str
         Facets over which the scores of a task's cell were averaged.
     findings : tuple of Problem
@@ -66,7 +68,7 @@ class Cells:
         return self.n_tasks > 1
 
 
-def usual_facets(scores: Scores) -> tuple[str, str]:
+def usual_facets(scores: Table) -> tuple[str, str]:
     """Return the facets to ask about where the user names none.
 
     Raises
@@ -85,12 +87,12 @@ def usual_facets(scores: Scores) -> tuple[str, str]:
     )
 
 
-def cells_of_scores(scores: Scores, conditions: str, objects: str) -> Cells:
+def cells_of_scores(scores: Table, conditions: str, objects: str) -> Cells:
     """Average scores to one a task, condition and object.
 
     Parameters
     ----------
-    scores : Scores
+    scores : Scores or Tally
     conditions, objects : str
         Two facets of two levels or more, neither scenario nor generation.
 
@@ -106,12 +108,13 @@ def cells_of_scores(scores: Scores, conditions: str, objects: str) -> Cells:
         Where a facet is absent or has one level, or the two fall into parts that no
         cell joins, which are named.
     """
-    rows, columns = _facet(scores, conditions), _facet(scores, objects)
+    means = cells_of_table(scores)
+    rows, columns = (_facet(scores, means.facets, name) for name in (conditions, objects))
     if conditions == objects:
         raise UsageError(
             f"{conditions!r} cannot interact with itself", "--between", "Name two facets"
         )
-    task = scores.facet(_TASK) if scores.has(_TASK) else None
+    task = means.facets.get(_TASK)
     shape = (1 if task is None else task.n_levels, rows.n_levels, columns.n_levels)
     if np.prod(shape, dtype=float) > _MOST_CELLS:
         raise DataError(
@@ -119,21 +122,26 @@ def cells_of_scores(scores: Scores, conditions: str, objects: str) -> Cells:
             scores.source,
             "Keep part of the table with --where",
         )
-    task_codes = np.zeros(len(scores), np.int64) if task is None else task.codes
+    task_codes = np.zeros_like(rows.codes) if task is None else task.codes
     key = combine_codes([task_codes, rows.codes, columns.codes], shape)
-    tasks = _means(scores.score, key, shape)
+    tasks = _means(means.mean, key, shape, means.weight)
     gold = None
-    if scores.human_score is not None:
+    if isinstance(scores, Scores) and scores.human_score is not None:
         labelled = ~np.isnan(scores.human_score)
         if labelled.any():
             gold = _means(scores.human_score[labelled], key[labelled], shape)
     there = ~np.isnan(tasks)
     _check_connected(there.any(axis=0), rows, columns, scores.source)
     asked = (_TASK, conditions, objects)
-    others = [f for f in scores.facets if f.name not in asked and f.n_levels > 1]
+    others = [f for f in means.facets.values() if f.name not in asked and f.n_levels > 1]
     findings = [
         *_holes(there, rows, columns, has_tasks=task is not None),
-        *(p for f in others if f.role == "panel" for p in _uneven(f, rows, columns)),
+        *(
+            p
+            for f in others
+            if f.role == "panel"
+            for p in _uneven(f, rows, columns, means.weight)
+        ),
     ]
     return Cells(
         conditions=conditions,
@@ -145,25 +153,25 @@ def cells_of_scores(scores: Scores, conditions: str, objects: str) -> Cells:
         gold=gold,
         condition_codes=rows.codes,
         object_codes=columns.codes,
-        averaged=tuple(f.name for f in others),
+        averaged=means.averaged(asked),
         findings=tuple(findings),
     )
 
 
-def _facet(scores: Scores, name: str) -> Facet:
+def _facet(scores: Table, facets: Mapping[str, Facet], name: str) -> Facet:
     if name in ("scenario", "generation"):
         raise UsageError(
             f"{name!r} is what cells are averaged over",
             f"--between {name}",
             "Name facets such as language, judge and backbone",
         )
-    if not scores.has(name):
+    if name not in facets:
         raise DataError(
             f"the table has no facet {name!r}",
             scores.source,
             f"It has {', '.join(scores.facet_names)}; a column of your own also needs --facet",
         )
-    facet = scores.facet(name)
+    facet = facets[name]
     if facet.n_levels < 2:
         raise DataError(
             f"{name} has one level only, {facet.levels[0]!r}, and so no interaction",
@@ -173,10 +181,12 @@ def _facet(scores: Scores, name: str) -> Facet:
     return facet
 
 
-def _means(values: Floats, key: Ints, shape: tuple[int, int, int]) -> Floats:
+def _means(
+    values: Floats, key: Ints, shape: tuple[int, int, int], weight: Ints | None = None
+) -> Floats:
     size = int(np.prod(shape))
-    count = np.bincount(key, minlength=size)
-    total = np.bincount(key, weights=values, minlength=size)
+    count = np.bincount(key, weight, size)
+    total = np.bincount(key, values if weight is None else values * weight, size)
     means = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return np.asarray(means.reshape(shape))
 
@@ -234,11 +244,13 @@ def _holes(there: NDArray[np.bool_], rows: Facet, columns: Facet, has_tasks: boo
     return found
 
 
-def _uneven(other: Facet, rows: Facet, columns: Facet) -> list[Problem]:
+def _uneven(
+    other: Facet, rows: Facet, columns: Facet, weight: Ints | None = None
+) -> list[Problem]:
     """Warn where cells hold unlike shares of a facet that is averaged over."""
     shape = (rows.n_levels * columns.n_levels, other.n_levels)
     cell = rows.codes * columns.n_levels + columns.codes
-    count = np.bincount(cell * other.n_levels + other.codes, minlength=shape[0] * shape[1])
+    count = np.bincount(cell * other.n_levels + other.codes, weight, shape[0] * shape[1])
     table = count.reshape(shape)
     table = table[table.sum(axis=1) > 0]
     share = table / table.sum(axis=1, keepdims=True)

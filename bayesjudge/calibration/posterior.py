@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from bayesjudge.errors import ModelError
 from bayesjudge.families import response_location, response_unit
 from bayesjudge.fitted import Fit
 from bayesjudge.fitting import fit
+from bayesjudge.scores.lines import Table
 from bayesjudge.scores.table import Facet, Scores
 from bayesjudge.spec import ModelSpec, override_prior, read_model
 
@@ -66,14 +67,14 @@ def check_model(model: str | Path | ModelSpec, priors: Iterable[str] = ()) -> Mo
 
 
 def shrink(
-    cells: Cells, scores: Scores, spec: ModelSpec, engine: str, settings: dict[str, Any]
+    cells: Cells, scores: Table, spec: ModelSpec, engine: str, settings: dict[str, Any]
 ) -> Shrunken:
     """Fit the cell means of tasks.
 
     Parameters
     ----------
     cells : Cells
-    scores : Scores
+    scores : Scores or Tally
         Where the cells came from; unit and location of the priors are theirs.
     spec : ModelSpec
     engine : str
@@ -91,8 +92,9 @@ def shrink(
     ModelError
         Where the interaction cannot be told from the residual.
     """
-    unit = response_unit(scores.score, scores.scale)
-    location = response_location(scores.score, scores.scale, unit)
+    known = scores.score if isinstance(scores, Scores) else scores.moments
+    unit = response_unit(known, scores.scale)
+    location = response_location(known, scores.scale, unit)
     made = fit(
         table_of_cells(cells, scores), spec, engine, unit=unit, location=location, **settings
     )
@@ -105,7 +107,7 @@ def shrink(
     return Shrunken(made, interaction, within)
 
 
-def table_of_cells(cells: Cells, scores: Scores) -> Scores:
+def table_of_cells(cells: Cells, scores: Table) -> Scores:
     """Return one score a task, condition and object, under the names the model knows."""
     task, row, column = np.nonzero(~np.isnan(cells.tasks))
     facets = [
@@ -114,15 +116,12 @@ def table_of_cells(cells: Cells, scores: Scores) -> Scores:
     ]
     if cells.has_tasks:
         facets.append(Facet("scenario", "random", cells.task_labels, task))
-    return replace(
-        scores,
+    return Scores(
         score=cells.tasks[task, row, column],
         facets=tuple(facets),
-        human_score=None,
-        replicates=False,
-        covariates=(),
-        problems=(),
+        scale=scores.scale,
+        lower_is_better=scores.lower_is_better,
+        n_excluded=scores.n_excluded,
         mapping=(("backbone", cells.objects), ("language", cells.conditions)),
         source=f"{scores.source} (means of task cells)",
-        failed=None,
     )

@@ -29,6 +29,7 @@ def anova(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     model: Annotated[
         str, typer.Option("--model", help="A shipped model or a TOML file: its terms.")
     ] = "crossed",
@@ -112,6 +113,7 @@ def anova(
             strict,
             replicates,
             format,
+            moments,
         )
         panel = PanelOptions(own, panel_size, design, strategies, budget, subsamples, seed)
         run_anova(source, reading, by, model, ci_prob, panel, o.OutputOptions(json, out, quiet))
@@ -131,6 +133,7 @@ def calibrate(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     between: Annotated[
         tuple[str, str] | None,
         typer.Option(
@@ -205,6 +208,7 @@ def calibrate(
             strict,
             replicates,
             format,
+            moments,
         )
         run_calibrate(
             source,
@@ -240,6 +244,7 @@ def audit(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     failure: Annotated[
         list[str] | None,
         typer.Option("--failure", metavar="TAG", help="A verdict tag that means failure."),
@@ -297,6 +302,7 @@ def audit(
             strict,
             replicates,
             format,
+            moments,
         )
         asked = {
             "answers": answers,

@@ -25,7 +25,7 @@ from bayesjudge.errors import BayesjudgeError, DataError
 from bayesjudge.report.files import Content, OutputFolder, checked_folder
 from bayesjudge.report.results_folder import INDEX_FILES, folder_name, index_files
 from bayesjudge.report.sentences import reading_sentences
-from bayesjudge.scores import Problem, Reading, scan, split_by
+from bayesjudge.scores import Problem, Reading, Tally, scan, split_by
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,12 +35,33 @@ type Index = Callable[[str, Sequence[Mapping[str, str]], Mapping[str, Any]], Map
 
 
 @dataclass(frozen=True, eq=False)
+class Tallied:
+    """A table that was passed over where it is, in the place of one that was read.
+
+    Attributes
+    ----------
+    tally : Tally
+    """
+
+    tally: Tally
+
+    @property
+    def rows(self) -> None:
+        """Of no row is it known which it was."""
+        return None
+
+    def require(self, source: str) -> Tally:  # noqa: ARG002
+        """Return the tally: a table with errors never becomes one."""
+        return self.tally
+
+
+@dataclass(frozen=True, eq=False)
 class Part:
     """One table, or a part of one, that is to be answered.
 
     Attributes
     ----------
-    reading : Reading
+    reading : Reading or Tallied
     source : str
         As messages name it.
     level : str or None
@@ -51,7 +72,7 @@ class Part:
         Which part of how many, for progress.
     """
 
-    reading: Reading
+    reading: Reading | Tallied
     source: str
     level: str | None = None
     title: str = ""
@@ -60,6 +81,8 @@ class Part:
     @property
     def extra(self) -> dict[str, Any]:
         """What metadata say of the reading."""
+        if isinstance(self.reading, Tallied):
+            return {"unused_columns": None, "moments": True}
         return {"unused_columns": list(self.reading.unused_columns)}
 
 

@@ -22,6 +22,7 @@ from bayesjudge.cli.options import (
     arguments_of,
     command_line,
 )
+from bayesjudge.cli.tallies import answer_tally, takes_moments
 from bayesjudge.engines import Settings, choose_engine
 from bayesjudge.errors import UsageError
 from bayesjudge.report.calibration_report import (
@@ -112,7 +113,10 @@ def run_calibrate(
     road = Road(
         "calibrate", lambda part: _calibrate(part, job), CALIBRATION_FILES, output, _DISTRUST
     )
-    answer_tables(sources, reading.keywords(), by, road)
+    if takes_moments(sources, reading.moments, by):
+        answer_tally(sources, reading.keywords(), reading.moments is not None, road)
+    else:
+        answer_tables(sources, reading.keywords(), by, road)
 
 
 def _calibrate(part: Part, job: Job) -> Answered:

@@ -18,6 +18,7 @@ from bayesjudge.cli.options import (
     command_line,
 )
 from bayesjudge.cli.panels import PanelOptions
+from bayesjudge.cli.tallies import answer_tally, takes_moments
 from bayesjudge.decomposing import Anova, anova
 from bayesjudge.ranking import check_probability
 from bayesjudge.report.panel_report import PanelReport
@@ -64,7 +65,10 @@ def run_anova(
     command = command_line("anova", *reading.arguments(), *asked, "--", *sources)
     job = Job(read_model(model), ci_prob, panel, output, command)
     road = Road("anova", lambda part: _decompose(part, job), ANOVA_FILES, output)
-    answer_tables(sources, reading.keywords(), by, road)
+    if takes_moments(sources, reading.moments, by, panel.needs_rows()):
+        answer_tally(sources, reading.keywords(), reading.moments is not None, road)
+    else:
+        answer_tables(sources, reading.keywords(), by, road)
 
 
 def _decompose(part: Part, job: Job) -> Answered:

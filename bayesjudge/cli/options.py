@@ -93,6 +93,16 @@ Replicates = Annotated[
         "--replicates", help="Rows of one cell are repeated calls.", rich_help_panel=_TABLE
     ),
 ]
+Moments = Annotated[
+    bool | None,
+    typer.Option(
+        "--moments/--no-moments",
+        help="Keep counts and sums by cell, not rows (where files as rows take over half of the "
+        "memory).",
+        rich_help_panel=_TABLE,
+        show_default=False,
+    ),
+]
 Draws = Annotated[
     int | None,
     typer.Option("--draws", help="Draws a chain (1000, or 2000).", rich_help_panel=_FIT),
@@ -207,6 +217,7 @@ class ReadingOptions:
     strict: bool = False
     replicates: bool = False
     format: str | None = None
+    moments: bool | None = None
 
     def keywords(self, spec: ModelSpec | None = None) -> dict[str, Any]:
         """Return the arguments of ``bayesjudge.read_scores``, with the model's covariates.
@@ -233,7 +244,7 @@ class ReadingOptions:
 
     def arguments(self) -> list[str]:
         """Return the options as they are typed."""
-        return arguments_of(vars(self))
+        return [*arguments_of(vars(self)), *(["--no-moments"] if self.moments is False else [])]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from bayesjudge.errors import DataError, UsageError
 from bayesjudge.judge_panels import panel_analysis
 from bayesjudge.planning.whole import check_whole
 from bayesjudge.report.panel_report import PanelReport
+from bayesjudge.scores.table import Scores
 
 _FORM = "n=80,m=1,k=2"
 
@@ -31,6 +32,10 @@ class PanelOptions:
     def asked(self) -> bool:
         """Whether anything was asked, so that no answer is an error."""
         return any(value for name, value in vars(self).items() if name != "seed")
+
+    def needs_rows(self) -> list[str]:
+        """Return the options in use that need every score: all of them."""
+        return [w for w in self.arguments() if w.startswith("--") and w != "--seed"]
 
     def arguments(self) -> list[str]:
         """Return the options as they are typed."""
@@ -66,6 +71,8 @@ class PanelOptions:
         UsageError
             Where it is not possible.
         """
+        if not isinstance(found.scores, Scores):
+            return PanelReport(None, "CyclicJudge's analysis needs every score")
         crossed = any({"judge", "scenario"} == set(t.dims) for t in found.resolved.terms)
         try:
             panel = panel_analysis(

@@ -27,6 +27,7 @@ def rank(
     strict: o.Strict = False,
     replicates: o.Replicates = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     model: o.Model = None,
     prior: o.PriorOption = None,
     engine: o.Engine = None,
@@ -71,6 +72,7 @@ def rank(
             strict,
             replicates,
             format,
+            moments,
         )
         sampling = o.SamplingOptions(
             model, prior, engine, draws, tune, chains, target_accept, seed, platform

@@ -22,6 +22,7 @@ from bayesjudge.cli.options import (
     command_line,
     one_or_many,
 )
+from bayesjudge.cli.tallies import answer_tally, takes_moments
 from bayesjudge.engines import Settings, choose_engine
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import Fit, load
@@ -47,7 +48,8 @@ from bayesjudge.report.sentences import (
     question_title,
     reading_sentences,
 )
-from bayesjudge.scores import Scores, read_scores
+from bayesjudge.scores import read_scores
+from bayesjudge.scores.lines import Table
 from bayesjudge.spec import ModelSpec, override_prior, read_model
 
 if TYPE_CHECKING:
@@ -192,7 +194,10 @@ def run_rank(
         raise UsageError("a saved fit is ranked by itself", fits[0], "Name no other source")
     job = _job(sampling, question, output, command, shown)
     keywords = reading.keywords(job.spec)
-    answer_tables(sources, keywords, by, job.road)
+    if takes_moments(sources, reading.moments, by, _needs_rows(job)):
+        answer_tally(sources, keywords, reading.moments is not None, job.road)
+    else:
+        answer_tables(sources, keywords, by, job.road)
 
 
 def run_demo(generations: int, sampling: SamplingOptions, output: OutputOptions) -> None:
@@ -241,6 +246,14 @@ def _job(
         settings["nested_effects"] = True
     Settings(**settings)
     return Job(spec, engine, settings, question, output, command, shown)
+
+
+def _needs_rows(job: Job) -> list[str]:
+    """Return the options in use that need every score."""
+    given = [*arguments_of(job.output.groups())]
+    if job.engine != "exact":
+        given.append(f"--engine {job.engine}, which model {job.spec.name} takes,")
+    return [*given, *(["--reliability"] if job.question.reliability else [])]
 
 
 def _rank(part: Part, job: Job) -> Answered:
@@ -292,7 +305,7 @@ def _files(found: Answer, job: Job, title: str) -> dict[str, Content]:
 
 
 def _fit_and_answer(
-    scores: Scores,
+    scores: Table,
     job: Job,
     extra: dict[str, Any],
     *,

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesjudge.errors import DataError
 from bayesjudge.scores.keys import cell_keys
-from bayesjudge.scores.lines import Table
+from bayesjudge.scores.lines import Table, cells_of_table
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores
 
@@ -169,27 +169,18 @@ def paired_in_table(table: Table, pairs: ArrayLike) -> PairedDifference:
     if isinstance(table, Scores) and table.opponent is not None:
         n = len(np.asarray(pairs))
         return PairedDifference(np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, np.int64))
-    if isinstance(table, Scores):
-        score, weight = table.score, None
-        codes = {f.name: f.codes for f in table.facets}
-    else:
-        moments = table.moments
-        score, weight = moments.location + moments.total / moments.count, moments.count
-        codes = {name: moments.codes_of(name) for name in moments.facets}
-    panel = [
-        f for f in table.facets if f.role == "panel" and f.name != "backbone" and f.name in codes
-    ]
-    cell = (
-        cell_keys([codes[f.name] for f in panel], [f.n_levels for f in panel])[0] if panel else None
-    )
+    cells = cells_of_table(table)
+    panel = [f for f in cells.facets.values() if f.role == "panel" and f.name != "backbone"]
+    cell = cell_keys([f.codes for f in panel], [f.n_levels for f in panel])[0] if panel else None
+    scenario, backbone = cells.facets.get("scenario"), cells.facets["backbone"]
     return paired_differences(
-        score,
-        codes["backbone"],
-        codes.get("scenario"),
+        cells.mean,
+        backbone.codes,
+        None if scenario is None else scenario.codes,
         cell,
-        len(table.levels("backbone")),
+        backbone.n_levels,
         pairs,
-        weight,
+        cells.weight,
     )
 
 

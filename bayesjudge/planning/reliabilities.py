@@ -21,6 +21,7 @@ from bayesjudge.planning.designs import (
     lay_out,
 )
 from bayesjudge.scores.keys import cell_keys
+from bayesjudge.scores.lines import need_rows
 from bayesjudge.scores.table import Scores
 from bayesjudge.summaries import summarize
 
@@ -117,7 +118,7 @@ def table_multipliers(
         For half the error variance of a difference, averaged over pairs of backbones, and
         for the error variance of a mean, averaged over backbones.
     """
-    scores = fit.scores
+    scores = need_rows(fit.scores, "coefficients of a table's reliability")
     weight = panel_mean_weights(scores)
     universe = {
         f.name: f.n_levels for f in scores.facets if f.role == "panel" and f.name != "backbone"

@@ -16,6 +16,8 @@ from bayesjudge.planning.choosing import confounded_notes
 from bayesjudge.planning.lookahead import NextCalls, Prior, Seen, learn, next_calls
 from bayesjudge.planning.whole import check_whole
 from bayesjudge.resolution import Resolved, ResolvedTerm
+from bayesjudge.scores.lines import need_rows
+from bayesjudge.scores.table import Scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -324,8 +326,12 @@ def estimand_of(resolved: Resolved) -> Floats:
     return np.hstack(blocks)
 
 
+def _rows(fit: Fit) -> Scores:
+    return need_rows(fit.scores, "next calls")
+
+
 def _seen(fit: Fit, n_judges: int) -> Seen:
-    resolved, scores = fit.resolved, fit.scores
+    resolved, scores = fit.resolved, _rows(fit)
     judge = scores.codes("judge") if scores.has("judge") else np.zeros(len(scores), np.int64)
     scales = _scales(fit)
     by = resolved.residual_by
@@ -365,7 +371,7 @@ def _frame(
 
 def _new_generations(fit: Fit, scenario: Ints, backbone: Ints) -> list[str]:
     """Return numbers for new generations, past the labels that a scenario and backbone have."""
-    scores = fit.scores
+    scores = _rows(fit)
     facet = scores.facet("generation")
     if facet.n_levels == 1:
         return [facet.levels[0]] * len(scenario)

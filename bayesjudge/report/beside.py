@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bayesjudge.errors import DataError, ModelError
 from bayesjudge.fitted import Fit
 from bayesjudge.scores.problems import Problem
+from bayesjudge.scores.table import Scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,14 +92,15 @@ def beside(fit: Fit, ci_prob: float, *, reliability: bool = False) -> Beside:
 
 
 def _labelled(fit: Fit, ci_prob: float) -> tuple[Anchored | None, pd.DataFrame | None, str]:
-    if fit.scores.human_score is None:
+    scores = fit.scores
+    if not isinstance(scores, Scores) or scores.human_score is None:
         return None, None, ""
     from bayesjudge.anchoring.means import human_anchored
     from bayesjudge.judge_agreement import human_agreement
 
     agreement = None
     try:
-        agreement = human_agreement(fit.scores, ci_prob=ci_prob)
+        agreement = human_agreement(scores, ci_prob=ci_prob)
         return human_anchored(fit, ci_prob=ci_prob), agreement, ""
     except (DataError, ModelError) as error:
         return None, agreement, str(error).rstrip(".")
@@ -120,11 +122,12 @@ def _reliable(fit: Fit, ci_prob: float) -> PanelReliability:
 
 
 def _failed(fit: Fit) -> MissingBounds | None:
-    if fit.scores.failed is None or not len(fit.scores.failed):
+    scores = fit.scores
+    if not isinstance(scores, Scores) or scores.failed is None or not len(scores.failed):
         return None
     from bayesjudge.missing_scores import missing_bounds
 
-    return missing_bounds(fit.scores)
+    return missing_bounds(scores)
 
 
 def beside_object(found: Beside) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from bayesjudge.report.json_text import to_json
 from bayesjudge.report.numbers import percent
 from bayesjudge.report.results_folder import csv_text
 from bayesjudge.report.sentences import reading_sentences
+from bayesjudge.scores.lines import need_rows
 from bayesjudge.text import markdown as escaped
 from bayesjudge.text import visible
 
@@ -252,7 +253,8 @@ def adjusted_scores_table(
     """
     import pandas as pd
 
-    scores = found.scores
+    scores = need_rows(found.scores, "adjusted scores")
+    adjusted = np.asarray(found.adjusted_scores)
     at = np.arange(len(scores)) if rows is None else rows
     columns: dict[str, Any] = {"row": at + 1}
     for facet in scores.facets:
@@ -260,8 +262,8 @@ def adjusted_scores_table(
     columns["score"] = scores.score
     if scores.human_score is not None:
         columns["human_score"] = scores.human_score
-    columns["interaction"] = scores.score - found.adjusted_scores
-    columns["adjusted_score"] = found.adjusted_scores
+    columns["interaction"] = scores.score - adjusted
+    columns["adjusted_score"] = adjusted
     return pd.DataFrame(columns)
 
 
@@ -289,10 +291,11 @@ def calibration_files(
     files: dict[str, Content] = {
         "interaction.csv": csv_text(found.interaction),
         "adjusted.csv": csv_text(found.adjusted),
-        "adjusted_scores.csv": csv_text(adjusted_scores_table(found, rows)),
         "reversals.csv": csv_text(found.reversals),
         "held_out.csv": csv_text(held_out_table(found)),
     }
+    if found.adjusted_scores is not None:
+        files["adjusted_scores.csv"] = csv_text(adjusted_scores_table(found, rows))
     if found.agreement is not None:
         files["agreement.csv"] = csv_text(found.agreement)
     files["result.json"] = to_json(calibration_object(found, extra), indent=2) + "\n"

@@ -7,6 +7,7 @@ depends on its lines and on how many scores each holds, never on a score.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -126,6 +127,49 @@ def lines_of_moments(moments: Moments) -> tuple[dict[str, Ints], Ints]:
     codes |= {n: found.columns[column, i] for i, n in enumerate(moments.cells)}
     weight = found.number[pattern] * found.pattern[pattern, column]
     return codes | {"generation": pattern}, weight
+
+
+@dataclass(frozen=True, eq=False)
+class CellMeans:
+    """A table as means: of single scores, or of the cells of a tally. N of them.
+
+    Attributes
+    ----------
+    facets : dict of str to Facet
+        By name, in the table's order, generations apart from a tally's.
+    mean : (N,) float array
+        In the unit of the scores.
+    weight : (N,) int array or None
+        Scores behind each; None for one each.
+    generations : bool
+        Means of a tally are over several generations.
+    """
+
+    facets: dict[str, Facet]
+    mean: NDArray[np.float64]
+    weight: Ints | None = None
+    generations: bool = False
+
+    def averaged(self, kept: Collection[str]) -> tuple[str, ...]:
+        """Return the facets of two levels or more that means by some others are over."""
+        names = [f.name for f in self.facets.values() if f.name not in kept and f.n_levels > 1]
+        return tuple([*names, "generation"] if self.generations else names)
+
+
+def cells_of_table(table: Table) -> CellMeans:
+    """Return a table as means: its scores, or those of a tally's cells."""
+    if isinstance(table, Scores):
+        return CellMeans({f.name: f for f in table.facets}, table.score)
+    moments = table.moments
+    facets = {
+        f.name: Facet(f.name, f.role, f.levels, moments.codes_of(f.name))
+        for f in table.facets
+        if f.name in moments.facets
+    }
+    found = moments.generations
+    several = found is not None and bool((found.number > 1).any())
+    mean = moments.location + moments.total / moments.count
+    return CellMeans(facets, mean, moments.count, several)
 
 
 def term_pattern(

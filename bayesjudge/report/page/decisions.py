@@ -22,6 +22,8 @@ from bayesjudge.planning.designs import (
 )
 from bayesjudge.report.page.contents import Absent, Curve, DesignCurves
 from bayesjudge.scores.keys import cell_keys
+from bayesjudge.scores.lines import Table
+from bayesjudge.scores.table import Scores
 
 if TYPE_CHECKING:
     from bayesjudge.scores import Scores
@@ -68,13 +70,19 @@ def design_curves(fit: Fit, ci_prob: float, unit: str) -> DesignCurves | Absent:
     )
 
 
-def generations_of(scores: Scores) -> int:
+def generations_of(scores: Table) -> int:
     """Return how many answers a backbone gave to a scenario, on average, rounded."""
     if not scores.has("generation"):
         return 1
-    owners = [scores.facet(name) for name in ("backbone", "scenario")]
-    whole = [*owners, scores.facet("generation")]
-    cells = cell_keys([f.codes for f in owners], [f.n_levels for f in owners])[1]
+    if not isinstance(scores, Scores):
+        found = scores.moments.generations
+        answers = 1 if found is None else found.n_generations
+        owners = [scores.moments.codes_of(name) for name in ("backbone", "scenario")]
+        cells = cell_keys(owners, [scores.facet(n).n_levels for n in ("backbone", "scenario")])[1]
+        return max(1, round(answers / cells))
+    owner = [scores.facet(name) for name in ("backbone", "scenario")]
+    whole = [*owner, scores.facet("generation")]
+    cells = cell_keys([f.codes for f in owner], [f.n_levels for f in owner])[1]
     answers = cell_keys([f.codes for f in whole], [f.n_levels for f in whole])[1]
     return max(1, round(answers / cells))
 

@@ -14,6 +14,7 @@ from bayesjudge.closed_form.double_centering import interaction
 from bayesjudge.errors import BayesjudgeError
 from bayesjudge.fitted import Fit
 from bayesjudge.report.page.contents import Absent, Languages, Matrix
+from bayesjudge.scores.table import Scores
 
 type Floats = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ def languages_of(fit: Fit, order: Sequence[str]) -> Languages | Absent:
         return Absent("The table has no column for the language.")
     if scores.facet("language").n_levels == 1:
         return Absent("The table has one language only.")
-    if scores.opponent is not None:
+    if isinstance(scores, Scores) and scores.opponent is not None:
         return Absent("Battles are of two backbones, and have no mean of one in a language.")
     try:
         cells = cells_of_scores(scores, "language", "backbone")

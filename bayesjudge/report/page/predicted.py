@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bayesjudge.errors import ModelError
 from bayesjudge.fitted import Fit
 from bayesjudge.report.page.contents import Absent, Predicted, Predictive
+from bayesjudge.scores.table import Scores
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
@@ -27,7 +28,10 @@ def predictive_of(fit: Fit, ci_prob: float) -> Predictive | Absent:
     Predictions are new calls to the same judges on the same answers; of 200 draws, or
     of so many as take four million scores, at least 20.
     """
-    n = len(fit.scores)
+    scores = fit.scores
+    if not isinstance(scores, Scores):
+        return Absent("It needs every score, and only counts and sums by cell were kept.")
+    n = len(scores)
     wanted = int(np.clip(_MOST_VALUES // n, _LEAST_DRAWS, _MOST_DRAWS))
     try:
         found = fit.posterior_predictive(wanted)["score"].to_numpy()
@@ -35,18 +39,18 @@ def predictive_of(fit: Fit, ci_prob: float) -> Predictive | Absent:
         remedy = f" {error.remedy}." if error.remedy else ""
         return Absent(f"It cannot be drawn: {error.what}.{remedy}")
     drawn = np.asarray(found.reshape(-1, n), float)
-    if fit.scores.has("judge"):
-        labels, codes = fit.scores.levels("judge"), fit.scores.codes("judge")
+    if scores.has("judge"):
+        labels, codes = scores.levels("judge"), scores.codes("judge")
     else:
         labels, codes = ("all scores",), np.zeros(n, np.int64)
-    edges, names = bins_of(fit.scores.score, drawn, fit.resolved.categories)
+    edges, names = bins_of(scores.score, drawn, fit.resolved.categories)
     return Predictive(
         edges=edges,
         names=names,
-        judges=compare_scores(fit.scores.score, drawn, codes, labels, edges, ci_prob),
+        judges=compare_scores(scores.score, drawn, codes, labels, edges, ci_prob),
         draws=len(drawn),
         ci_prob=ci_prob,
-        facet="judge" if fit.scores.has("judge") else "all scores",
+        facet="judge" if scores.has("judge") else "all scores",
     )
 
 
