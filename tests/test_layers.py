@@ -29,6 +29,7 @@ LAYERS = {
     "densities": 2,
     "simulation": 2,
     "simulated_tables": 2,
+    "simulated_streams": 2,
     "examples": 2,
     "engines": 3,
     "ranking": 4,

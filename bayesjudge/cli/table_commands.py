@@ -133,6 +133,10 @@ def simulate(
         bool, typer.Option("--one-judge", help="One judge an item, taking turns.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed")] = 0,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Write Parquet in pieces: rows that memory does not hold."),
+    ] = False,
     truth: Annotated[
         str | None, typer.Option("--truth", metavar="FILE", help="Write the truth, as JSON.")
     ] = None,
@@ -145,6 +149,6 @@ def simulate(
 
         given = SimulateOptions(
             model, backbones, scenarios, judges, generations, languages, sd, mean,
-            unit, location, scale, missing_fraction, one_judge, seed,
+            unit, location, scale, missing_fraction, one_judge, seed, stream,
         )  # fmt: skip
         run_simulate(file, given, truth, force, json)

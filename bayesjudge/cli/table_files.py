@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,55 @@ def write_file(path: Path, content: bytes) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise DataError(f"the file cannot be written: {error.strerror}", str(path)) from error
+
+
+def write_pieces(
+    path: Path,
+    labels: Mapping[str, Sequence[str]],
+    pieces: Iterable[tuple[Mapping[str, Any], Any]],
+) -> int:
+    """Write a Parquet file of scores piece by piece, a row group each; whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+    labels : mapping of str to sequence of str
+        Columns of labels and what their codes stand for.
+    pieces : iterable of (codes by column, scores)
+        Arrays of one length.
+
+    Returns
+    -------
+    int
+        Number of rows.
+
+    Raises
+    ------
+    DataError
+        Where the disk does not take it.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    words = {name: pa.array(list(own), pa.string()) for name, own in labels.items()}
+    kind = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema([*((name, kind) for name in words), ("score", pa.float64())])
+    partial = path.with_name(f".{path.name}.partial")
+    n_rows = 0
+    try:
+        with parquet.ParquetWriter(partial, schema, compression="zstd") as file:
+            for codes, score in pieces:
+                columns = [
+                    pa.DictionaryArray.from_arrays(pa.array(codes[name], pa.int32()), own)
+                    for name, own in words.items()
+                ]
+                file.write_table(pa.table([*columns, pa.array(score)], schema=schema), len(score))
+                n_rows += len(score)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise DataError(f"the file cannot be written: {error.strerror}", str(path)) from error
+    return n_rows
 
 
 def _parquet(columns: Columns) -> bytes:

@@ -312,10 +312,10 @@ def check_scale(
             ),
         )
     n_below = int((score < 0).sum())
-    values = [value for value in sorted(SENTINELS) if n_below and (score == value).any()]
-    marked = np.isin(score, values)
+    marks = [mark for mark in sorted(SENTINELS) if n_below and (score == mark).any()]
+    marked = np.isin(score, marks)
     where = f"column {name!r}, {table.name_rows(rows[marked])}"
-    return warn_of_marks(where, values, int(marked.sum()), n_below, score.size)
+    return warn_of_marks(where, marks, int(marked.sum()), n_below, score.size)
 
 
 def warn_of_marks(

@@ -271,12 +271,9 @@ def _json_query(connection: Any, paths: Sequence[str]) -> str:
     read = f"read_json({_list(paths)}, format = 'newline_delimited', records = true, "
     read += "sample_size = -1, maximum_depth = 1)"
     names = connection.sql(f"FROM {read}").columns
-    types = connection.sql(
-        "SELECT "
-        + ", ".join(f"list(DISTINCT json_type({_quoted(name)}))" for name in names)
-        + f" FROM {read}"
-    ).fetchall()[0]
-    return f"SELECT {', '.join(map(_json_field, names, types))} FROM {read}"
+    kinds = ", ".join(f"list(DISTINCT json_type({_quoted(name)}))" for name in names)
+    (types,) = connection.sql(" ".join(["SELECT", kinds, "FROM", read])).fetchall()
+    return " ".join(["SELECT", ", ".join(map(_json_field, names, types)), "FROM", read])
 
 
 def _json_field(name: str, types: Sequence[str] | None) -> str:

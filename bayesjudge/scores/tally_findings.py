@@ -174,7 +174,7 @@ def findings(passed: Pass) -> list[Problem]:
 class _Fetched(RawTable):
     """Some rows of a source, whose numbers there nobody knows."""
 
-    def name_rows(self, rows: Any, most: int = 5) -> str:
+    def name_rows(self, rows: Any, most: int = 5) -> str:  # noqa: ARG002
         """Count rows instead of naming them."""
         return count(len(list(rows)), "row", "rows")
 
