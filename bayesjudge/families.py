@@ -89,9 +89,7 @@ class Dropped:
     reason: str
 
 
-def response_unit(
-    score: NDArray[np.float64] | Moments, scale: tuple[float, float] | None
-) -> float:
+def response_unit(score: NDArray[np.float64] | Moments, scale: tuple[float, float] | None) -> float:
     """Return u: a quarter of the scale, else the sd to one significant digit."""
     if scale is not None:
         return (scale[1] - scale[0]) / 4

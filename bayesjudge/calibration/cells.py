@@ -136,12 +136,7 @@ def cells_of_scores(scores: Table, conditions: str, objects: str) -> Cells:
     others = [f for f in means.facets.values() if f.name not in asked and f.n_levels > 1]
     findings = [
         *_holes(there, rows, columns, has_tasks=task is not None),
-        *(
-            p
-            for f in others
-            if f.role == "panel"
-            for p in _uneven(f, rows, columns, means.weight)
-        ),
+        *(p for f in others if f.role == "panel" for p in _uneven(f, rows, columns, means.weight)),
     ]
     return Cells(
         conditions=conditions,
@@ -244,9 +239,7 @@ def _holes(there: NDArray[np.bool_], rows: Facet, columns: Facet, has_tasks: boo
     return found
 
 
-def _uneven(
-    other: Facet, rows: Facet, columns: Facet, weight: Ints | None = None
-) -> list[Problem]:
+def _uneven(other: Facet, rows: Facet, columns: Facet, weight: Ints | None = None) -> list[Problem]:
     """Warn where cells hold unlike shares of a facet that is averaged over."""
     shape = (rows.n_levels * columns.n_levels, other.n_levels)
     cell = rows.codes * columns.n_levels + columns.codes

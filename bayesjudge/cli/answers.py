@@ -21,6 +21,7 @@ from bayesjudge.cli.messages import (
     working,
 )
 from bayesjudge.cli.options import OutputOptions, named_together, one_or_many
+from bayesjudge.cli.store_sources import refuse_stores
 from bayesjudge.errors import BayesjudgeError, DataError
 from bayesjudge.report.files import Content, OutputFolder, checked_folder
 from bayesjudge.report.results_folder import INDEX_FILES, folder_name, index_files
@@ -156,6 +157,7 @@ def answer_tables(
     DataError
         Where the table, or some parts of it, cannot be answered.
     """
+    refuse_stores(sources)
     source = named_together(sources)
     if by is not None:
         readings = split_by(one_or_many(sources), by, **keywords)
@@ -170,6 +172,7 @@ def read_aloud(
     sources: Sequence[str], keywords: Mapping[str, Any], output: OutputOptions
 ) -> Reading:
     """Read a table, and say what was taken for what and what is wrong but for errors."""
+    refuse_stores(sources)
     with working("reading", output.shows_progress):
         reading = scan(one_or_many(sources), **keywords)
     say_notes(reading_sentences(reading.mapping, reading.unused_columns), output.quiet)

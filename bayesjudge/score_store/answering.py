@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from bayesjudge.errors import UsageError
 from bayesjudge.score_store.manifest import Manifest
 from bayesjudge.scores.assembling import Reading, in_order, one_level_only
 from bayesjudge.scores.checking import count
@@ -14,7 +16,9 @@ from bayesjudge.scores.table import Facet, Scores
 from bayesjudge.scores.tallying import FacetLabels, Tally
 
 
-def tally_of_store(sums: KeySums, manifest: Manifest, path: Path) -> Tally:
+def tally_of_store(
+    sums: KeySums, manifest: Manifest, path: Path, random: Sequence[str] = ()
+) -> Tally:
     """Tally all that was appended.
 
     Parameters
@@ -24,6 +28,8 @@ def tally_of_store(sums: KeySums, manifest: Manifest, path: Path) -> Tally:
     manifest : Manifest
     path : Path
         For messages.
+    random : sequence of str
+        Facets to be taken as random beside those that are.
 
     Returns
     -------
@@ -35,8 +41,18 @@ def tally_of_store(sums: KeySums, manifest: Manifest, path: Path) -> Tally:
     ------
     DataError
         Where there is one backbone, or backbones that nothing connects.
+    UsageError
+        Where there is no facet to be taken as random.
     """
     roles = dict(manifest.facets)
+    for name in random:
+        if name not in roles or name == "backbone":
+            raise UsageError(
+                f"the store has no facet {name!r} that could be random",
+                str(path),
+                f"It has {', '.join(n for n in roles if n != 'backbone')}",
+            )
+        roles[name] = "random"
     facets = tuple(
         Facet(name, roles[name], levels, sums.codes[:, axis])
         for axis, (name, levels) in enumerate(zip(sums.names, sums.levels, strict=True))

@@ -200,8 +200,14 @@ class Store:
         """
         return self._sums()[0]
 
-    def tally(self) -> Tally:
+    def tally(self, random: Sequence[str] = ()) -> Tally:
         """Return all scores as one table's moments, which ``fit`` takes.
+
+        Parameters
+        ----------
+        random : sequence of str
+            Facets to be taken as random, as ``judge`` to ask about new judges; those
+            that were when the store was begun are anyway.
 
         Returns
         -------
@@ -213,8 +219,10 @@ class Store:
         DataError
             Where nothing has been appended yet, a file is damaged, or the scores
             cannot be answered: one backbone only, or backbones that nothing connects.
+        UsageError
+            Where there is no such facet, or it is ranked.
         """
-        return tally_of_store(*self._sums(), self.path)
+        return tally_of_store(*self._sums(), self.path, random)
 
     def _sums(self) -> tuple[KeySums, Manifest]:
         manifest = self.manifest

@@ -193,6 +193,4 @@ def term_pattern(
 def residual_pattern(lines: Lines, name: str) -> Pattern:
     """Return the pattern in which every score has a level of its own."""
     every, weight = np.arange(lines.size), lines.weight
-    return Pattern(
-        name, every, (lines.size,), (False,), lines.size, weight=weight, copies=weight
-    )
+    return Pattern(name, every, (lines.size,), (False,), lines.size, weight=weight, copies=weight)
