@@ -25,11 +25,16 @@ from bayesjudge.closed_form.anova import (
 )
 from bayesjudge.closed_form.intervals import t_interval
 from bayesjudge.closed_form.mean_squares import MeanSquares, mean_squares
+from bayesjudge.closed_form.moments_grid import grid_of_moments
 from bayesjudge.closed_form.strata import Component, make_grid, panel_factor
 from bayesjudge.errors import ModelError, UsageError
+from bayesjudge.pairing import refuse_battles
 from bayesjudge.ranking import check_probability
 from bayesjudge.resolution import Resolved, ResolvedTerm, resolve
+from bayesjudge.scores.lines import Table, lines_of, need_rows
+from bayesjudge.scores.regrouping import keep_level
 from bayesjudge.scores.table import Facet, Scores
+from bayesjudge.scores.tallying import Tally
 from bayesjudge.spec import ModelSpec, Scale, Term, read_model
 
 if TYPE_CHECKING:
@@ -59,7 +64,7 @@ class Anova:
     ----------
     resolved : Resolved
         The model as it lies on the table.
-    scores : Scores
+    scores : Scores or Tally
     ci_prob : float
         Probability of the intervals.
     components : DataFrame
@@ -91,7 +96,7 @@ class Anova:
     """
 
     resolved: Resolved
-    scores: Scores
+    scores: Table
     ci_prob: float
     components: pd.DataFrame
     f_tests: pd.DataFrame
@@ -122,7 +127,7 @@ class _Laid:
 
 
 def anova(
-    scores: Scores,
+    scores: Table,
     model: str | Path | ModelSpec = "crossed",
     *,
     ci_prob: float = 0.95,
@@ -132,8 +137,9 @@ def anova(
 
     Parameters
     ----------
-    scores : Scores
-        From :func:`bayesjudge.read_scores`: balanced in the facets that the model uses.
+    scores : Scores or Tally
+        From :func:`bayesjudge.read_scores` or :func:`bayesjudge.read_tally`: balanced in
+        the facets that the model uses.
     model : str, path or ModelSpec
         Says which terms there are and over which facets they sum to zero; its priors
         do not matter. Scales by a facet are replaced by one common scale.
@@ -150,17 +156,19 @@ def anova(
     Raises
     ------
     DataError
-        Where the table is not balanced: the message names the exact engine.
+        Where the table is not balanced: the message names the exact engine; or holds battles;
+        or where a tally does not carry the model.
     ModelError
         Where the model is not gaussian or has covariates.
     UsageError
         Where ``ci_prob`` is no probability, or ``scores`` are not Scores.
     """
-    if not isinstance(scores, Scores):
+    if not isinstance(scores, (Scores, Tally)):
         raise UsageError(
             f"anova takes Scores, not {type(scores).__name__}",
             remedy="Read the table first: bayesjudge.read_scores(table)",
         )
+    refuse_battles(scores, "anova")
     check_probability(ci_prob, "ci_prob")
     started = time.perf_counter()
     spec = model if isinstance(model, ModelSpec) else read_model(model)
@@ -169,10 +177,11 @@ def anova(
         spec = _without_backbone(spec)
     whole = _lay(spec, scores)
     backbones = scores.levels("backbone")
+    behind = _scores_by_backbone(scores)
     alone = {
         label: _lay(_without_backbone(spec), _of_backbone(scores, code))
         for code, label in enumerate(backbones)
-        if by_backbone and np.count_nonzero(scores.codes("backbone") == code) > 1
+        if by_backbone and behind[code] > 1
     }
     return Anova(
         resolved=whole.resolved,
@@ -211,10 +220,15 @@ def _check_model(spec: ModelSpec) -> None:
         )
 
 
-def _lay(spec: ModelSpec, scores: Scores) -> _Laid:
+def _lay(spec: ModelSpec, scores: Table) -> _Laid:
     # The unit scales priors only; a fixed one keeps tables of any size out of its checks.
     resolved = resolve(spec, scores, unit=1.0, location=0.0)
-    grid = make_grid(scores.score, _facet_codes(resolved))
+    if isinstance(scores, Scores):
+        grid = make_grid(scores.score, _facet_codes(resolved))
+    else:
+        if any("generation" in t.dims and len(t.dims) > 1 for t in resolved.terms):
+            need_rows(scores, "terms of generations with other facets")
+        grid = grid_of_moments(scores.moments, _facet_codes(resolved), scores.facet_names)
     return _Laid(resolved, mean_squares(grid, tuple(_component(t) for t in resolved.terms)))
 
 
@@ -228,7 +242,8 @@ def _facet_codes(resolved: Resolved) -> dict[str, Ints]:
     codes: dict[str, Ints] = {}
     for term in resolved.terms:
         codes |= zip(term.dims, np.unravel_index(term.codes, term.shape), strict=True)
-    return {name: codes[name] for name, _ in resolved.labels if name in codes}
+    named = dict.fromkeys([name for name, _ in resolved.labels if name in codes])
+    return {name: codes[name] for name in (*named, *(n for n in codes if n not in named))}
 
 
 def _without_backbone(spec: ModelSpec) -> ModelSpec:
@@ -243,7 +258,15 @@ def _without_backbone(spec: ModelSpec) -> ModelSpec:
     return replace(spec, terms=tuple(terms.values()), residual=residual)
 
 
-def _of_backbone(scores: Scores, code: int) -> Scores:
+def _scores_by_backbone(scores: Table) -> Ints:
+    lines = lines_of(scores)
+    facet = lines.facets["backbone"]
+    return np.bincount(facet.codes, lines.weight, facet.n_levels).astype(np.int64)
+
+
+def _of_backbone(scores: Table, code: int) -> Table:
+    if not isinstance(scores, Scores):
+        return keep_level(scores, "backbone", code)
     rows = scores.codes("backbone") == code
     facets = []
     for facet in scores.facets:
@@ -328,11 +351,9 @@ def _coefficient_columns(laid: _Laid) -> Columns:
     return columns
 
 
-def _means(
-    whole: _Laid, alone: Mapping[str, _Laid], scores: Scores, ci_prob: float
-) -> pd.DataFrame:
+def _means(whole: _Laid, alone: Mapping[str, _Laid], scores: Table, ci_prob: float) -> pd.DataFrame:
     found = backbone_means(whole.table)
-    codes, labels = scores.codes("backbone"), scores.levels("backbone")
+    codes, labels = lines_of(scores).facets["backbone"].codes, scores.levels("backbone")
     first = np.unique(codes, return_index=True)[1]
     mean = found.estimate[whole.table.grid.cell[first]]
     spread = _spread(found, mean, ci_prob)

@@ -27,7 +27,7 @@ from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.tallying import Tally
 from bayesjudge.sensitivity import FACTORS, check_factors, sensitivity_table
 from bayesjudge.spec import scale_priors
-from bayesjudge.stored import not_kept, not_stored
+from bayesjudge.stored import array_of, not_kept, not_stored
 from bayesjudge.storing import read_tree, scores_from_dataset, write_tree
 from bayesjudge.summaries import labelled_square, mean_square, summarize
 from bayesjudge.text import visible
@@ -409,7 +409,7 @@ class Fit(Predictions):
         )
 
     def _flat(self, name: str) -> Floats:
-        values = self.posterior["posterior"][name].transpose("chain", "draw", ...).to_numpy()
+        values = array_of(self._draws, name)
         return np.asarray(values.reshape(-1, *values.shape[2:]))
 
     def _effect(self, term: ResolvedTerm) -> Floats:

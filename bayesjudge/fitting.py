@@ -19,8 +19,11 @@ USUAL = (1000, 500)
 SAMPLED = (2000, 1000)
 """Draws kept and discarded of each chain; effects that are sampled mix more slowly."""
 
-ACCEPT, ACCEPT_ROUND = 0.95, 0.85
+ACCEPT, ACCEPT_ROUND, ACCEPT_FEW = 0.95, 0.85, 0.98
 """What NUTS is to accept; less where the posterior is nearly round: longer steps."""
+
+FEW_SCORES = 1000
+"""Of fewer sampled effects are not round yet (some transitions diverge), and steps are cheap."""
 
 
 def fit(
@@ -68,7 +71,8 @@ def fit(
     draws, tune, chains, target_accept, random_seed
         Sampling; ``draws`` are kept from each of ``chains``. By default 1000
         after 500, and 2000 after 1000 where every effect is sampled. NUTS is to
-        accept 0.95, or 0.85 where numpyro samples every effect of a family.
+        accept 0.95, or 0.85 where numpyro samples every effect of a family, and
+        0.98 where every effect is sampled and there are fewer than 1000 scores.
     nested_effects : bool
         Keep all effects in the posterior: of generations and of interactions
         with a random facet too. Of gaussian models these are otherwise drawn
@@ -116,6 +120,8 @@ def fit(
     usual = SAMPLED if every else USUAL
     round_enough = every and name == "numpyro" and spec.discrimination is None
     accept = ACCEPT_ROUND if round_enough else ACCEPT
+    if every and len(scores) < FEW_SCORES:
+        accept = ACCEPT_FEW
     settings = Settings(
         draws=usual[0] if draws is None else draws,
         tune=usual[1] if tune is None else tune,

@@ -166,7 +166,7 @@ class Predictions:
             return ()
         return check_fit(self.resolved, self.scores, self._draws, self.metadata)
 
-    @property
+    @cached_property
     def _draws(self) -> xr.Dataset:
         return self.posterior["posterior"].to_dataset()
 

@@ -72,7 +72,7 @@ class ResolvedTerm:
     centred : tuple of bool
         Over which of them the effects sum to zero.
     codes : (N,) int array
-        Flat level of each score, C order over ``shape``; from moments of each line.
+        Flat level of each score (of moments: each line), C order over ``shape``.
     scale : Scale
         Prior of the sd, in units of u.
     by_codes : (L,) int array or None
@@ -161,6 +161,11 @@ class Resolved:
     def is_scaled(self, term: ResolvedTerm) -> bool:
         """Whether a term is multiplied by the discrimination of a score's level."""
         return self.discrimination is not None and self.discrimination.by not in term.dims
+
+    @property
+    def n_lines(self) -> int:
+        """Number of scores, or of lines of moments."""
+        return self.score.size if self.moments is None else int(self.terms[0].codes.size)
 
     @property
     def residual_facet(self) -> str | None:
@@ -331,11 +336,7 @@ def resolve(
         notes=(*_notes(terms, lines), *family_notes(spec, scores, categories)),
         panel=tuple(n for n, role in by_role.items() if role == "panel" and n in used),
         random=tuple(n for n, role in by_role.items() if role == "random" and n in used),
-        labels=tuple(
-            (n, facets[n].levels)
-            for n in facets
-            if n in used and not (n == "generation" and rows is None)
-        ),
+        labels=tuple((n, f.levels) for n, f in lines.labelled.items() if n in used),
         categories=categories,
         thresholds=thresholds,
         covariates=tuple(

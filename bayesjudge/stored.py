@@ -26,10 +26,14 @@ type Ints = NDArray[np.int64]
 
 def arrays_of(posterior: xr.Dataset) -> dict[str, Floats]:
     """Return the variables of a posterior, (chain, draw, ...)."""
-    return {
-        str(name): value.transpose("chain", "draw", ...).to_numpy()
-        for name, value in posterior.data_vars.items()
-    }
+    return {str(name): array_of(posterior, str(name)) for name in posterior.data_vars}
+
+
+def array_of(posterior: xr.Dataset, name: str) -> Floats:
+    """Return a variable of a posterior, (chain, draw, ...)."""
+    # Without its coordinates: with them each takes xarray longer than the array itself.
+    variable = posterior.variables[name]
+    return np.asarray(variable.transpose("chain", "draw", ...).to_numpy())
 
 
 def check_draws(wanted: object, least: int = 1) -> int:

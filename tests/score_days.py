@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 
 
+@cache
 def day(number):
     """Draw some scores of answers of which other days may hold others; each at most once.
 

@@ -139,3 +139,15 @@ def test_variances_of_what_answers_are_worth_count_by_the_panels_factor(monkeypa
     assert reliability(fit)["estimate"].between(0, 1).all()
     with pytest.raises(bj.ModelError, match="differ in discrimination"):
         bj.plan_next(fit, 3)
+
+
+def test_analyses_of_single_answers_refuse_battles_and_name_the_way(tmp_path, monkeypatch):
+    battles().drop(columns="human_score").to_csv(tmp_path / "battles.csv", index=False)
+    for command in (["anova"], ["plan", "--budget", "9"], ["calibrate"]):
+        done = CliRunner().invoke(app, [*command, str(tmp_path / "battles.csv")])
+        assert done.exit_code == 1
+        assert "takes scores of single answers" in done.output
+        assert "crossed" not in done.output
+    fit = prior_fit("pairwise", read_scores(battles()), monkeypatch)
+    with pytest.raises(bj.ModelError, match="Battles are ranked, not planned"):
+        bj.plan(fit, budget=9)

@@ -133,6 +133,18 @@ def test_every_back_end_gives_the_moments_of_the_table_in_memory(back_end, drop)
         check_equal(relocate(default, 5.0), twin)
 
 
+@pytest.mark.parametrize("back_end", LOCAL)
+@pytest.mark.parametrize("rows", [1, 40, 70])
+def test_generations_in_several_passes_are_those_of_one(back_end, rows, monkeypatch):
+    from bayesjudge.scores import grouping
+
+    monkeypatch.setattr(grouping, "ROWS_AT_ONCE", rows)
+    frame = frame_of(backbone=3, scenario=4, judge=2, generation=3, drop=9)
+    for change in (frame, frame.assign(scenario=frame["scenario"].str[-1].astype(int))):
+        twin = moments_of_scores(read_scores(change), location=5.0)
+        check_equal(take_moments(make(back_end, change), names_of(frame), location=5.0), twin)
+
+
 @pytest.mark.parametrize("back_end", BACK_ENDS)
 def test_missing_scores_and_labels_are_left_out_and_counted(back_end):
     frame = frame_of(**G2).reset_index(drop=True)

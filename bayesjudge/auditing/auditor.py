@@ -34,8 +34,10 @@ from bayesjudge.auditing.labelled import describe_human_agreement
 from bayesjudge.auditing.table import PAIR, AuditTable, audit_table, failed_rows, tells_pairs
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.pairing import refuse_battles
+from bayesjudge.scores.lines import need_rows
 from bayesjudge.scores.problems import Problem
 from bayesjudge.scores.table import Scores, Tag
+from bayesjudge.scores.tallying import Tally
 
 type Floats = NDArray[np.float64]
 type Bools = NDArray[np.bool_]
@@ -100,12 +102,15 @@ def audit(
     Raises
     ------
     DataError
-        Where there are no two languages, or a named failure does not occur.
+        Where there are no two languages, or a named failure does not occur; or where the
+        table is there as moments.
     ModelError
         Where ``posterior="model"`` is asked of scores that it does not fit.
     UsageError
         Where an argument is out of range, or ``scores`` are not Scores.
     """
+    if isinstance(scores, Tally):
+        need_rows(scores, "thresholds, and permutations within scenarios,")
     if not isinstance(scores, Scores):
         raise UsageError(
             f"audit takes Scores, not {type(scores).__name__}",

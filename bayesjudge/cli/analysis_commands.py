@@ -20,6 +20,8 @@ def anova(
     column: o.Column = None,
     where: o.Where = None,
     by: o.By = None,
+    workers: o.Workers = None,
+    resume: o.Resume = False,
     facet: o.FacetOption = None,
     random: o.RandomOption = None,
     ignore: o.Ignore = None,
@@ -116,7 +118,8 @@ def anova(
             moments,
         )
         panel = PanelOptions(own, panel_size, design, strategies, budget, subsamples, seed)
-        run_anova(source, reading, by, model, ci_prob, panel, o.OutputOptions(json, out, quiet))
+        groups = o.ByOptions(by, workers, resume)
+        run_anova(source, reading, groups, model, ci_prob, panel, o.OutputOptions(json, out, quiet))
 
 
 def calibrate(
@@ -124,6 +127,8 @@ def calibrate(
     column: o.Column = None,
     where: o.Where = None,
     by: o.By = None,
+    workers: o.Workers = None,
+    resume: o.Resume = False,
     facet: o.FacetOption = None,
     random: o.RandomOption = None,
     ignore: o.Ignore = None,
@@ -213,7 +218,7 @@ def calibrate(
         run_calibrate(
             source,
             reading,
-            by,
+            o.ByOptions(by, workers, resume),
             Asked(between, ci_prob, rope, proxy_sd, splits, resamples, seed or 0),
             closed_form,
             o.SamplingOptions(model, prior, engine, draws, tune, chains, target_accept, seed),
@@ -235,6 +240,8 @@ def audit(
     ] = None,
     where: o.Where = None,
     by: o.By = None,
+    workers: o.Workers = None,
+    resume: o.Resume = False,
     facet: o.FacetOption = None,
     random: o.RandomOption = None,
     ignore: o.Ignore = None,
@@ -317,4 +324,5 @@ def audit(
             "ci_prob": ci_prob,
             "only": only,
         }
-        run_audit(source, reading, by, asked, failure, o.OutputOptions(json, out, quiet))
+        groups = o.ByOptions(by, workers, resume)
+        run_audit(source, reading, groups, asked, failure, o.OutputOptions(json, out, quiet))

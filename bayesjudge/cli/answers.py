@@ -1,7 +1,6 @@
 """The road that rank, anova, calibrate and audit share: read, answer, write, print, exit.
 
-With ``--by`` each part of the table is answered by itself, and one that fails does
-not keep the others from theirs.
+Parts of a table take it in :mod:`bayesjudge.cli.groups`.
 """
 
 from __future__ import annotations
@@ -22,11 +21,10 @@ from bayesjudge.cli.messages import (
 )
 from bayesjudge.cli.options import OutputOptions, named_together, one_or_many
 from bayesjudge.cli.store_sources import refuse_stores
-from bayesjudge.errors import BayesjudgeError, DataError
 from bayesjudge.report.files import Content, OutputFolder, checked_folder
-from bayesjudge.report.results_folder import INDEX_FILES, folder_name, index_files
+from bayesjudge.report.results_folder import INDEX_FILES, index_files
 from bayesjudge.report.sentences import reading_sentences
-from bayesjudge.scores import Problem, Reading, Tally, scan, split_by
+from bayesjudge.scores import Problem, Reading, Tally, scan
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -118,6 +116,9 @@ class Road:
     command : str
         Its name.
     answer : function of Part, returning Answered
+        A function of a module, or a ``partial`` of one: other processes call it too.
+    asked : sequence of object
+        All that the answer rests on beside the table (``report.fingerprints``).
     names : tuple of str
         Of the files that an answer is written to.
     output : OutputOptions
@@ -127,42 +128,37 @@ class Road:
         The files over the parts of a table.
     index_names : tuple of str
         Of these.
+    by_row : bool
+        The answer names rows of the source.
     """
 
     command: str
     answer: Callable[[Part], Answered]
+    asked: Sequence[object]
     names: tuple[str, ...]
     output: OutputOptions
     distrust: str = ""
     index: Index = index_files
     index_names: tuple[str, ...] = INDEX_FILES
+    by_row: bool = False
 
 
-def answer_tables(
-    sources: Sequence[str], keywords: Mapping[str, Any], by: str | None, road: Road
-) -> None:
-    """Read a table and answer it, or each part of it.
+def answer_table(sources: Sequence[str], keywords: Mapping[str, Any], road: Road) -> None:
+    """Read a table and answer it.
 
     Parameters
     ----------
     sources : sequence of str
     keywords : mapping
         Of ``bayesjudge.scan``.
-    by : str or None
-        Column whose labels part the table.
     road : Road
 
     Raises
     ------
     DataError
-        Where the table, or some parts of it, cannot be answered.
+        Where the table cannot be answered.
     """
-    refuse_stores(sources)
     source = named_together(sources)
-    if by is not None:
-        readings = split_by(one_or_many(sources), by, **keywords)
-        _answer_parts(readings, by, source, road)
-        return
     folder = checked_folder(road.output.out, road.names)
     reading = read_aloud(sources, keywords, road.output)
     finish(road.answer(Part(reading, source)), road, folder)
@@ -176,7 +172,7 @@ def read_aloud(
     with working("reading", output.shows_progress):
         reading = scan(one_or_many(sources), **keywords)
     say_notes(reading_sentences(reading.mapping, reading.unused_columns), output.quiet)
-    say_problems(_worth_saying(reading.problems), output.quiet)
+    say_problems(worth_saying(reading.problems), output.quiet)
     return reading
 
 
@@ -189,63 +185,16 @@ def finish(found: Answered, road: Road, folder: OutputFolder | None) -> None:
         print_json(found.json())
     else:
         print_tables(*found.tables())
-    _exit_if_distrusted([""] if found.alarm else [], road)
+    exit_if_distrusted([""] if found.alarm else [], road)
 
 
-def _answer_parts(readings: Mapping[str, Reading], by: str, source: str, road: Road) -> None:
-    output = road.output
-    folders = {level: folder_name(level) for level in readings}
-    names = [f"{folder}/{name}" for folder in folders.values() for name in road.names]
-    folder = checked_folder(output.out, (*names, *road.index_names))
-    first, *others = readings.values()
-    common = [p for p in first.problems if all(p in other.problems for other in others)]
-    say_notes(reading_sentences(first.mapping, first.unused_columns), output.quiet)
-    say_problems(_worth_saying(common), output.quiet)
-    groups: dict[str, object] = {}
-    index: list[dict[str, str]] = []
-    tables: list[RenderableType] = []
-    files: dict[str, Content] = {}
-    for number, (level, reading) in enumerate(readings.items(), start=1):
-        row = {"level": level, "folder": folders[level], "status": "done", "message": ""}
-        own = [p for p in reading.problems if p not in common]
-        say_problems(_worth_saying(own), output.quiet, level)
-        step = f"{level} ({number} of {len(readings)})"
-        part = Part(reading, f"{source}, {by} {level}", level, f"{by} {level}", step)
-        try:
-            found = road.answer(part)
-        except BayesjudgeError as error:
-            say(f"[{level}] error: {error}")
-            groups[level] = {
-                "error": {"what": error.what, "where": error.where, "remedy": error.remedy}
-            }
-            index.append(row | {"folder": "", "status": "failed", "message": str(error)})
-            continue
-        groups[level] = found.json()
-        if not output.json:
-            tables += found.tables()
-        if found.alarm:
-            row |= {"status": "not converged", "message": found.alarm}
-        index.append(row)
-        if folder is not None:
-            files |= {f"{folders[level]}/{name}": text for name, text in found.files().items()}
-    if folder is not None:
-        folder.write({**files, **road.index(by, index, groups)}, road.command)
-        say_notes([f"results written to {folder.path}, listed in index.csv"], output.quiet)
-    if output.json:
-        print_json({"by": by, "groups": groups})
-    else:
-        print_tables(*tables)
-    failed = [row["level"] for row in index if row["status"] == "failed"]
-    if failed:
-        raise DataError(f"{len(failed)} of {len(readings)} groups failed: {', '.join(failed)}")
-    _exit_if_distrusted([r["level"] for r in index if r["status"] == "not converged"], road)
-
-
-def _worth_saying(problems: Sequence[Problem]) -> list[Problem]:
+def worth_saying(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems but errors, which are said where they stop something."""
     return [p for p in problems if p.severity != "error"]
 
 
-def _exit_if_distrusted(levels: list[str], road: Road) -> None:
+def exit_if_distrusted(levels: list[str], road: Road) -> None:
+    """Exit 1 where answers cannot be relied on, unless that is allowed."""
     if not levels or road.output.allow_unconverged:
         return
     about = f" ({', '.join(levels)})" if levels != [""] else ""

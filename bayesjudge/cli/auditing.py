@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bayesjudge.auditing.answer import Audit, Settings
 from bayesjudge.auditing.auditor import audit
 from bayesjudge.auditing.reading import explained, language_keywords
-from bayesjudge.cli.answers import Answered, Part, Road, answer_tables
+from bayesjudge.cli.answers import Answered, Part, Road
+from bayesjudge.cli.groups import answer_tables
 from bayesjudge.cli.messages import (
     say_notes,
     say_problems,
     working,
 )
 from bayesjudge.cli.options import (
+    ByOptions,
     OutputOptions,
     ReadingOptions,
     arguments_of,
     command_line,
     one_or_many,
 )
+from bayesjudge.errors import UsageError
 from bayesjudge.report.audit_report import (
     AUDIT_FILES,
     audit_files,
@@ -62,7 +66,7 @@ class Job:
 def run_audit(
     sources: Sequence[str],
     reading: ReadingOptions,
-    by: str | None,
+    groups: ByOptions,
     asked: Mapping[str, Any],
     failures: Sequence[str] | None,
     output: OutputOptions,
@@ -76,15 +80,24 @@ def run_audit(
     failures : sequence of str or None
         Verdict tags that mean failure.
     """
+    if reading.moments:
+        raise UsageError(
+            "an audit holds every score against thresholds, and moments hold none",
+            "--moments",
+            "Leave it out; a part of the table can be kept with --where",
+        )
     given = {name: value for name, value in asked.items() if value is not None}
     given["only"] = tuple(given.get("only", ()))
     settings = Settings(failures=tuple(failures or ()), **given)
-    words = arguments_of({"by": by, "failure": list(failures or ()), **asked})
+    words = [
+        *groups.arguments(),
+        *arguments_of({"failure": list(failures or ()), **asked}),
+    ]
     command = command_line("audit", *reading.arguments(), *words, "--", *sources)
     keywords = language_keywords(reading.keywords())
     job = Job(settings, output, command, one_or_many(sources), keywords.get("format"))
-    road = Road("audit", lambda part: _audit(part, job), AUDIT_FILES, output)
-    answer_tables(sources, keywords, by, road)
+    road = Road("audit", partial(_audit, job=job), (command,), AUDIT_FILES, output)
+    answer_tables(sources, keywords, groups, road)
 
 
 def _audit(part: Part, job: Job) -> Answered:

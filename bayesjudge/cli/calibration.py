@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bayesjudge.calibration.asking import Asked
 from bayesjudge.calibration.calibrating import Calibration, calibrate
 from bayesjudge.calibration.posterior import MODEL, check_model
-from bayesjudge.cli.answers import Answered, Part, Road, answer_tables
+from bayesjudge.cli.answers import Answered, Part, Road
+from bayesjudge.cli.groups import answer_tables
 from bayesjudge.cli.messages import (
     say_notes,
     say_problems,
     working,
 )
 from bayesjudge.cli.options import (
+    ByOptions,
     OutputOptions,
     ReadingOptions,
     SamplingOptions,
@@ -75,7 +78,7 @@ class Job:
 def run_calibrate(
     sources: Sequence[str],
     reading: ReadingOptions,
-    by: str | None,
+    groups: ByOptions,
     asked: Asked,
     closed_form: bool,
     sampling: SamplingOptions,
@@ -94,7 +97,6 @@ def run_calibrate(
     settings = sampling.settings()
     Settings(**settings)
     words = {
-        "by": by,
         "between": asked.between,
         "ci_prob": asked.ci_prob,
         "rope": asked.rope,
@@ -104,19 +106,26 @@ def run_calibrate(
         "closed_form": closed_form,
     }
     between = [] if asked.between is None else ["--between", *asked.between]
-    typed = arguments_of({name: value for name, value in words.items() if name != "between"})
+    others = arguments_of({name: value for name, value in words.items() if name != "between"})
+    typed = [*groups.arguments(), *others]
     command = command_line(
         "calibrate", *reading.arguments(), *between, *typed, *given, "--", *sources
     )
     settings.pop("random_seed", None)
     job = Job(asked, spec, engine, settings, output, command)
     road = Road(
-        "calibrate", lambda part: _calibrate(part, job), CALIBRATION_FILES, output, _DISTRUST
+        "calibrate",
+        partial(_calibrate, job=job),
+        (command, spec),
+        CALIBRATION_FILES,
+        output,
+        _DISTRUST,
+        by_row=True,
     )
-    if takes_moments(sources, reading.moments, by):
+    if takes_moments(sources, reading.moments, groups.by):
         answer_tally(sources, reading.keywords(), reading.moments is not None, road)
     else:
-        answer_tables(sources, reading.keywords(), by, road)
+        answer_tables(sources, reading.keywords(), groups, road)
 
 
 def _calibrate(part: Part, job: Job) -> Answered:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from bayesjudge.cli.answers import Answered, Part, Road, answer_tables
+from bayesjudge.cli.answers import Answered, Part, Road
+from bayesjudge.cli.groups import answer_tables
 from bayesjudge.cli.messages import (
     say_notes,
     working,
 )
 from bayesjudge.cli.options import (
+    ByOptions,
     OutputOptions,
     ReadingOptions,
     arguments_of,
@@ -52,7 +55,7 @@ class Job:
 def run_anova(
     sources: Sequence[str],
     reading: ReadingOptions,
-    by: str | None,
+    groups: ByOptions,
     model: str,
     ci_prob: float,
     panel: PanelOptions,
@@ -61,14 +64,15 @@ def run_anova(
     """Decompose the variance of a table, or of each part of it."""
     check_probability(ci_prob, "ci_prob")
     panel.check()
-    asked = [*arguments_of({"by": by, "model": model, "ci_prob": ci_prob}), *panel.arguments()]
-    command = command_line("anova", *reading.arguments(), *asked, "--", *sources)
+    words = [*reading.arguments(), *groups.arguments()]
+    asked = [*arguments_of({"model": model, "ci_prob": ci_prob}), *panel.arguments()]
+    command = command_line("anova", *words, *asked, "--", *sources)
     job = Job(read_model(model), ci_prob, panel, output, command)
-    road = Road("anova", lambda part: _decompose(part, job), ANOVA_FILES, output)
-    if takes_moments(sources, reading.moments, by, panel.needs_rows()):
+    road = Road("anova", partial(_decompose, job=job), (command, job.spec), ANOVA_FILES, output)
+    if takes_moments(sources, reading.moments, groups.by, panel.needs_rows()):
         answer_tally(sources, reading.keywords(), reading.moments is not None, road)
     else:
-        answer_tables(sources, reading.keywords(), by, road)
+        answer_tables(sources, reading.keywords(), groups, road)
 
 
 def _decompose(part: Part, job: Job) -> Answered:

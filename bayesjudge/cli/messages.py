@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -99,6 +100,66 @@ def working(what: str, shown: bool) -> Iterator[None]:
         yield
     if time.perf_counter() - started > _PATIENCE:
         say(f"{what}: {time.perf_counter() - started:.1f} s")
+
+
+@dataclass(frozen=True, eq=False)
+class Count:
+    """What is told while many things are done one after another.
+
+    Attributes
+    ----------
+    advance : function of bool
+        One more is done, or failed where it is True.
+    say : function of str
+        Write lines to stderr, above the bar where there is one.
+    """
+
+    advance: Callable[[bool], None]
+    say: Callable[[str], None]
+
+
+@contextmanager
+def counting(what: str, total: int, shown: bool) -> Iterator[Count]:
+    """Show on a terminal's stderr how many of many are done, and how long the rest will take."""
+    if not shown or not sys.stderr.isatty():
+        yield Count(lambda _: None, say)
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from bayesjudge.text import visible
+
+    console = Console(stderr=True, emoji=False, markup=False, highlight=False)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[lost]} failed", markup=False),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(visible(what), total=total, lost=0)
+        lost = 0
+
+        def advance(failed: bool) -> None:
+            nonlocal lost
+            lost += failed
+            progress.update(task, advance=1, lost=lost)
+
+        def above(text: str) -> None:
+            for line in text.split("\n"):
+                console.out(visible(line), highlight=False)
+
+        yield Count(advance, above)
 
 
 def _about(level: str | None) -> str:

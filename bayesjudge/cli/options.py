@@ -54,6 +54,24 @@ By = Annotated[
         rich_help_panel=_TABLE,
     ),
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        help="With --by: processes that share the groups (one a core, where there are enough).",
+        rich_help_panel=_TABLE,
+        show_default=False,
+    ),
+]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="With --by and --out: keep the groups whose results are there and still hold.",
+        rich_help_panel=_TABLE,
+    ),
+]
 FacetOption = Annotated[
     list[str] | None,
     typer.Option("--facet", metavar="NAME", help="A panel facet to add.", rich_help_panel=_TABLE),
@@ -173,7 +191,7 @@ Engine = Annotated[
     str | None, typer.Option("--engine", help="auto, exact, numpyro or pymc (auto).")
 ]
 TargetAccept = Annotated[
-    float | None, typer.Option("--target-accept", help="Of NUTS (0.95, or 0.85).")
+    float | None, typer.Option("--target-accept", help="Of NUTS (0.95, 0.85 or 0.98).")
 ]
 Rope = Annotated[
     float | None,
@@ -245,6 +263,43 @@ class ReadingOptions:
     def arguments(self) -> list[str]:
         """Return the options as they are typed."""
         return [*arguments_of(vars(self)), *(["--no-moments"] if self.moments is False else [])]
+
+
+@dataclass(frozen=True)
+class ByOptions:
+    """Whether a table is answered in parts, and how these are got through.
+
+    Attributes
+    ----------
+    by : str or None
+        Column whose labels part the table.
+    workers : int or None
+        Processes; None leaves it to the machine and the number of groups.
+    resume : bool
+        Keep results that are there already and still hold.
+
+    Raises
+    ------
+    UsageError
+        Where something is asked of groups, and there are none.
+    """
+
+    by: str | None = None
+    workers: int | None = None
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if self.by is None and (self.resume or self.workers is not None):
+            given = "--resume" if self.resume else "--workers"
+            raise UsageError(
+                "there are no groups, of which this speaks", given, "Say --by COL as well"
+            )
+        if self.workers is not None and self.workers < 1:
+            raise UsageError(f"{self.workers} processes", "--workers", "Give at least 1")
+
+    def arguments(self) -> list[str]:
+        """Return the options as they are typed, those that change an answer."""
+        return arguments_of({"by": self.by})
 
 
 @dataclass(frozen=True)

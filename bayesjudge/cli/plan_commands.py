@@ -134,6 +134,7 @@ def plan(
         typer.Option("--no-self", help="No judge scores its namesake.", rich_help_panel=_NEXT),
     ] = False,
     format: o.FormatOption = None,  # noqa: A002
+    moments: o.Moments = None,
     column: o.Column = None,
     where: o.Where = None,
     facet: o.FacetOption = None,
@@ -171,7 +172,7 @@ def plan(
 
         reading = o.ReadingOptions(
             column, where, facet, random, ignore, scale, lower_is_better, missing, strict,
-            replicates, format,
+            replicates, format, moments,
         )  # fmt: skip
         asked = PlanOptions(
             budget, cost, generation_cost, latency, max_seconds, scenario_pool, target, pair,

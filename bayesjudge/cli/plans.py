@@ -25,8 +25,10 @@ from bayesjudge.cli.options import (
     number_pairs,
 )
 from bayesjudge.cli.ranks import is_saved_fit
+from bayesjudge.cli.tallies import read_tallied, takes_moments
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import Fit, load
+from bayesjudge.pairing import refuse_battles
 from bayesjudge.planning.choosing import Plan, plan
 from bayesjudge.planning.components import typed_components
 from bayesjudge.planning.designs import Components
@@ -134,7 +136,7 @@ def run_plan(
                 "Leave --budget and --component out",
             )
         folder = checked_folder(output.out, NEXT_FILES)
-        made = _fitted(source, reading, sampling, output)
+        made = _fitted(source, reading, sampling, output, ("--next",))
         _run_next(made, asked, following, output, folder)
         _exit_unless_converged(made, output)
         return
@@ -245,7 +247,11 @@ def _typed(asked: PlanOptions, reading: ReadingOptions, sampling: SamplingOption
 
 
 def _fitted(
-    source: str, reading: ReadingOptions, sampling: SamplingOptions, output: OutputOptions
+    source: str,
+    reading: ReadingOptions,
+    sampling: SamplingOptions,
+    output: OutputOptions,
+    needs: Sequence[str] = (),
 ) -> Fit:
     if is_saved_fit(source):
         if reading.arguments() or sampling.arguments():
@@ -258,7 +264,15 @@ def _fitted(
     from bayesjudge.fitting import fit
 
     spec = read_model(sampling.model or "crossed")
-    scores = read_aloud([source], reading.keywords(spec), output).require(source)
+    keywords = reading.keywords(spec)
+    moments = takes_moments([source], reading.moments, None, needs)
+    found = (
+        read_tallied([source], keywords, output, reading.moments is not None)
+        if moments
+        else read_aloud([source], keywords, output)
+    )
+    scores = found.require(source)
+    refuse_battles(scores, "plan")
     with working("fitting", output.shows_progress):
         return fit(scores, spec, priors=sampling.prior or (), **sampling.settings())
 

@@ -18,6 +18,8 @@ def rank(
     column: o.Column = None,
     where: o.Where = None,
     by: o.By = None,
+    workers: o.Workers = None,
+    resume: o.Resume = False,
     facet: o.FacetOption = None,
     random: o.RandomOption = None,
     ignore: o.Ignore = None,
@@ -80,7 +82,7 @@ def rank(
         run_rank(
             source,
             reading,
-            by,
+            o.ByOptions(by, workers, resume),
             sampling,
             Question(
                 ci_prob, rope, finite_scenarios, scenario_pool, latent, sensitivity, reliability

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesjudge.cli.answers import Answered, Part, Road, answer_tables, finish
+from bayesjudge.cli.answers import Answered, Part, Road, finish
+from bayesjudge.cli.groups import answer_tables
 from bayesjudge.cli.messages import (
     say_notes,
     say_problems,
     working,
 )
 from bayesjudge.cli.options import (
+    ByOptions,
     OutputOptions,
     ReadingOptions,
     SamplingOptions,
@@ -132,7 +135,8 @@ class Job:
         )
         return Road(
             self.shown.command,
-            lambda part: _rank(part, self),
+            partial(_rank, job=self),
+            (self.command, self.spec),
             self.files,
             self.output,
             distrust,
@@ -157,7 +161,7 @@ class Job:
 def run_rank(
     sources: Sequence[str],
     reading: ReadingOptions,
-    by: str | None,
+    groups: ByOptions,
     sampling: SamplingOptions,
     question: Question,
     output: OutputOptions,
@@ -175,7 +179,7 @@ def run_rank(
         "reliability": question.reliability,
         **output.groups(),
     }
-    words = [*reading.arguments(), *arguments_of({"by": by}), *sampling.arguments()]
+    words = [*reading.arguments(), *groups.arguments(), *sampling.arguments()]
     asked_words = [*arguments_of(asked), *shown.words]
     command = command_line(shown.command, *words, *asked_words, "--", *sources)
     source = one_or_many(sources)
@@ -194,10 +198,10 @@ def run_rank(
         raise UsageError("a saved fit is ranked by itself", fits[0], "Name no other source")
     job = _job(sampling, question, output, command, shown)
     keywords = reading.keywords(job.spec)
-    if takes_moments(sources, reading.moments, by, _needs_rows(job)):
+    if takes_moments(sources, reading.moments, groups.by, _needs_rows(job)):
         answer_tally(sources, keywords, reading.moments is not None, job.road)
     else:
-        answer_tables(sources, keywords, by, job.road)
+        answer_tables(sources, keywords, groups, job.road)
 
 
 def run_demo(generations: int, sampling: SamplingOptions, output: OutputOptions) -> None:

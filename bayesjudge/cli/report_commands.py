@@ -59,6 +59,8 @@ def report(
     column: o.Column = None,
     where: o.Where = None,
     by: o.By = None,
+    workers: o.Workers = None,
+    resume: o.Resume = False,
     facet: o.FacetOption = None,
     random: o.RandomOption = None,
     ignore: o.Ignore = None,
@@ -114,7 +116,7 @@ def report(
         run_report(
             source,
             reading,
-            by,
+            o.ByOptions(by, workers, resume),
             sampling,
             Question(
                 ci_prob, rope, finite_scenarios, scenario_pool, latent, sensitivity, reliability

@@ -12,6 +12,7 @@ import typer
 
 from bayesjudge.cli.messages import say, say_notes
 from bayesjudge.cli.options import (
+    ByOptions,
     OutputOptions,
     ReadingOptions,
     SamplingOptions,
@@ -61,7 +62,7 @@ class PageOptions:
 def run_report(
     sources: Sequence[str],
     reading: ReadingOptions,
-    by: str | None,
+    groups: ByOptions,
     sampling: SamplingOptions,
     question: Question,
     output: OutputOptions,
@@ -89,7 +90,7 @@ def run_report(
     )
 
     def make() -> None:
-        run_rank(sources, reading, by, sampling, question, output, shown)
+        run_rank(sources, reading, groups, sampling, question, output, shown)
 
     if page.watch:
         watch(make, lambda: signature(sources), page.every, output.quiet)

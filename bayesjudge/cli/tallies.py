@@ -115,16 +115,16 @@ def answer_tally(
         Where the table cannot be passed over, or be answered.
     """
     folder = checked_folder(road.output.out, road.names)
-    if not chosen and not is_store(sources[0]):
-        say_notes([TAKEN], road.output.quiet)
-    tallied = read_tallied(sources, keywords, road.output)
+    tallied = read_tallied(sources, keywords, road.output, chosen)
     finish(road.answer(Part(tallied, named_together(sources))), road, folder)
 
 
 def read_tallied(
-    sources: Sequence[str], keywords: Mapping[str, Any], output: OutputOptions
+    sources: Sequence[str], keywords: Mapping[str, Any], output: OutputOptions, chosen: bool
 ) -> Tallied:
     """Pass over a table, and say what was taken for what and what is wrong but for errors.
+
+    Where the user did not choose it, it is said why; of a store there is no choice.
 
     Raises
     ------
@@ -133,6 +133,8 @@ def read_tallied(
     """
     if is_store(sources[0]):
         return _aloud(stored_tally(sources[0], keywords, output), output)
+    if not chosen:
+        say_notes([TAKEN], output.quiet)
     if keywords.get("format") is not None:
         raise UsageError(
             "moments are taken of CSV, JSONL and Parquet tables, not of other tools' logs",

@@ -214,7 +214,7 @@ def term_effects(table: MeanSquares, name: str) -> Estimates:
     component, grid = table.components[at], table.grid
     within = grid.closure(component.facets)
     strata = [s for s in table.strata[own] if within.issuperset(s.facets)]
-    total = np.zeros(grid.sizes)
+    total = np.zeros(grid.mean.shape)
     for stratum in strata:
         total = total + stratum_effects(grid, stratum.facets)
     error = error_of(table, name)
@@ -282,7 +282,7 @@ def backbone_means(table: MeanSquares) -> Estimates:
         fewest degrees of freedom of the mean squares involved.
     """
     grid = table.grid
-    means = np.zeros(grid.sizes)
+    means = np.zeros(grid.mean.shape)
     for facets in strata_within(grid, _backbone(table)):
         means = means + stratum_effects(grid, facets)
     means = means.ravel()

@@ -8,8 +8,8 @@ mixed model is constant on each stratum, so mean squares are all there is to kno
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain, combinations
 from math import prod
@@ -69,13 +69,17 @@ class Grid:
     mean : array of shape ``sizes``
         Cell means.
     cell : (N,) int array
-        Flat position of each score in ``mean``.
+        Flat position of each score in ``mean``; of moments of each line.
+    n_scores : int
     replicates : int
         Scores a cell.
     within_ss : float
         Sum of squares about the cell means.
     rounding_ss : float
         What rounding can make of a sum of squares that is zero.
+    unseen : mapping of frozenset of str to float
+        Sums of squares of strata with an axis that is one long in ``mean``, though it
+        has more levels: of moments, generations.
     """
 
     names: tuple[str, ...]
@@ -85,14 +89,11 @@ class Grid:
     other_names: tuple[tuple[str, str], ...]
     mean: Floats
     cell: Ints
+    n_scores: int
     replicates: int
     within_ss: float
     rounding_ss: float
-
-    @property
-    def n_scores(self) -> int:
-        """N, the number of scores."""
-        return int(self.cell.size)
+    unseen: Mapping[frozenset[str], float] = field(default_factory=dict)
 
     def axis(self, facet: str) -> int:
         """Return the axis of a facet, or of the facet it is another name of."""
@@ -150,6 +151,55 @@ def make_grid(score: Floats, codes: Mapping[str, Ints]) -> Grid:
     DataError
         Where the table is not balanced; the message names the exact engine.
     """
+    axes = axes_of(codes)
+    sizes = axes.sizes
+    cell, replicates = fill_cells(axes.places, sizes, axes.names, score.size)
+    # Sums about one of the scores keep digits that a large common part would take.
+    shift = float(score[0])
+    flat = np.bincount(cell, weights=score - shift, minlength=prod(sizes)) / replicates
+    about = (score - shift) - flat[cell]
+    rounding = rounding_of(score.size, float(np.max(np.abs(score))))
+    within = float(about @ about) if replicates > 1 else 0.0
+    return Grid(
+        names=axes.names,
+        sizes=sizes,
+        levels=axes.levels,
+        nested_in=axes.nested_in,
+        other_names=axes.other_names,
+        mean=flat.reshape(sizes) + shift,
+        cell=cell,
+        n_scores=score.size,
+        replicates=replicates,
+        within_ss=within if within > rounding else 0.0,
+        rounding_ss=rounding,
+    )
+
+
+def rounding_of(n: int, largest: float) -> float:
+    """Return what rounding can make of a sum of squares of n scores of this size."""
+    return n * (_ROUNDING * largest) ** 2
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """The facets of a table as axes of a grid; attributes as of ``Grid``.
+
+    Attributes
+    ----------
+    places : tuple of F (N,) int arrays
+        Level of each score, or line, within what the facet is nested in.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    levels: tuple[int, ...]
+    nested_in: tuple[frozenset[str], ...]
+    other_names: tuple[tuple[str, str], ...]
+    places: tuple[Ints, ...]
+
+
+def axes_of(codes: Mapping[str, Ints]) -> Axes:
+    """Find the axes of a grid; arguments and errors as of :func:`make_grid`."""
     levels = {name: int(code.max()) + 1 for name, code in codes.items()}
     names = [name for name in codes if levels[name] > 1]
     below = {
@@ -166,25 +216,13 @@ def make_grid(score: Floats, codes: Mapping[str, Ints]) -> Grid:
     names = [name for name in names if name not in others]
     nested_in = {a: frozenset(b for b in names if (a, b) in below) for a in names}
     places = {name: _place_within(name, nested_in[name], codes, levels) for name in names}
-    sizes = tuple(int(places[name].max()) + 1 for name in names)
-    cell, replicates = _cells([places[name] for name in names], sizes, names, score.size)
-    # Sums about one of the scores keep digits that a large common part would take.
-    shift = float(score[0])
-    flat = np.bincount(cell, weights=score - shift, minlength=prod(sizes)) / replicates
-    about = (score - shift) - flat[cell]
-    rounding = score.size * (_ROUNDING * float(np.max(np.abs(score)))) ** 2
-    within = float(about @ about) if replicates > 1 else 0.0
-    return Grid(
+    return Axes(
         names=tuple(names),
-        sizes=sizes,
+        sizes=tuple(int(places[name].max()) + 1 for name in names),
         levels=tuple(levels[name] for name in names),
         nested_in=tuple(nested_in[name] for name in names),
         other_names=tuple(others.items()),
-        mean=flat.reshape(sizes) + shift,
-        cell=cell,
-        replicates=replicates,
-        within_ss=within if within > rounding else 0.0,
-        rounding_ss=rounding,
+        places=tuple(places[name] for name in names),
     )
 
 
@@ -199,12 +237,15 @@ def strata_of(grid: Grid) -> tuple[Stratum, ...]:
     """
     found = []
     for facets in strata_within(grid, grid.names)[1:]:
-        effects = stratum_effects(grid, facets)
-        ss = grid.scores_a_cell(facets) * float(np.sum(effects * effects))
+        known = grid.unseen.get(frozenset(facets))
+        if known is None:
+            effects = stratum_effects(grid, facets)
+            known = grid.scores_a_cell(facets) * float(np.sum(effects * effects))
+        ss = known
         ss = ss if ss > grid.rounding_ss else 0.0
         found.append(Stratum(facets, stratum_df(grid, facets), ss))
     if grid.replicates > 1:
-        df = grid.n_scores - grid.mean.size
+        df = grid.n_scores - prod(grid.sizes)
         found.append(Stratum((*grid.names, REPLICATE), df, grid.within_ss))
     return tuple(found)
 
@@ -311,11 +352,16 @@ def _place_within(
     return np.asarray(place[code])
 
 
-def _cells(
-    places: list[Ints], sizes: tuple[int, ...], names: list[str], n: int
+def fill_cells(
+    places: Sequence[Ints],
+    sizes: tuple[int, ...],
+    names: Sequence[str],
+    n: int,
+    weight: Ints | None = None,
 ) -> tuple[Ints, int]:
+    """Return each line's cell and the scores of every cell, which must be as many."""
     if not places:
-        return np.zeros(n, np.int64), n
+        return np.zeros(n if weight is None else weight.size, np.int64), n
     where = " x ".join(names)
     n_cells = prod(sizes)
     if n_cells > n:
@@ -325,13 +371,13 @@ def _cells(
             EXACT_ENGINE,
         )
     cell = np.ravel_multi_index(tuple(places), sizes).astype(np.int64)
-    counts = np.bincount(cell, minlength=n_cells)
+    counts = np.bincount(cell, weight, n_cells)
     if counts.min() != counts.max():
         empty = int((counts == 0).sum())
         what = (
             f"{empty:,} of {n_cells:,} cells have no score"
             if empty
-            else f"cells hold {counts.min()} to {counts.max()} scores"
+            else f"cells hold {counts.min():g} to {counts.max():g} scores"
         )
         raise DataError(f"the table is not balanced: {what}", where, EXACT_ENGINE)
     return cell, int(counts[0])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bayesjudge.engines.cross_products import Layout, cross_products, lay_out
 from bayesjudge.engines.effects import INTERCEPT, Integrated, is_kept
 from bayesjudge.engines.marginal import Moments, draw_effects, log_likelihood, moments
+from bayesjudge.engines.moment_products import products_of_moments
 from bayesjudge.engines.streams import Streams
 from bayesjudge.resolution import Resolved
 
@@ -82,8 +83,12 @@ def collapse(resolved: Resolved) -> Collapsed | None:
     layout = lay_out(resolved)
     if layout is None:
         return None
-    products = cross_products(resolved, layout)
-    if products.cost > _MOST_OPERATIONS:
+    products = (
+        cross_products(resolved, layout)
+        if resolved.moments is None
+        else products_of_moments(resolved, layout, resolved.moments)
+    )
+    if products is None or products.cost > _MOST_OPERATIONS:
         return None
     with jax.enable_x64(True):
         return Collapsed(resolved, layout, moments(products, layout))

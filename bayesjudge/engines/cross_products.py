@@ -161,8 +161,7 @@ def lay_out(resolved: Resolved) -> Layout | None:
     facet = block_facet(resolved, leaf)
     dense: list[Columns] = []
     block: list[Columns] = []
-    n = resolved.score.size
-    block_codes = np.zeros(n, np.int64)
+    block_codes = np.zeros(resolved.n_lines, np.int64)
     n_blocks = 1
     if facet is not None:
         block_codes, n_blocks = facet_codes(resolved, facet)
@@ -193,7 +192,7 @@ def cross_products(resolved: Resolved, layout: Layout) -> CrossProducts:
     v = resolved.residual_by if resolved.residual_by is not None else np.zeros(y.size, np.int64)
     n_v = max(len(resolved.residual_labels), 1)
     leaf_codes = None if layout.leaf is None else layout.leaf.codes
-    compositions = _compositions(leaf_codes, layout.leaf_sd_index, v, n_v)
+    compositions = compositions_of(leaf_codes, layout.leaf_sd_index, v, n_v)
     order = np.argsort(layout.block_codes, kind="stable")
     bounds = np.searchsorted(layout.block_codes[order], np.arange(layout.n_blocks + 1))
     q, p = layout.block_sd_index.size, layout.dense_sd_index.size
@@ -205,22 +204,14 @@ def cross_products(resolved: Resolved, layout: Layout) -> CrossProducts:
     xx, xy, yy = np.zeros((n_slices, p, p)), np.zeros((n_slices, p)), np.zeros(n_slices)
     for s in range(layout.n_blocks):
         rows = order[bounds[s] : bounds[s + 1]]
-        columns = np.hstack(
-            [_block_rows(layout, rows, q), _dense_rows(layout, rows), y[rows, None]]
-        )
+        columns = np.hstack([block_rows(layout, rows, q), dense_rows(layout, rows), y[rows, None]])
         products = _slices(columns, rows, v, n_v, leaf_codes, compositions)
         xx += products[:, q:-1, q:-1]
         xy += products[:, q:-1, -1]
         yy += products[:, -1, -1]
         zy[s] = products[:, :q, -1]
         zz, zx = products[:, :q, :q].copy(), products[:, :q, q:-1].copy()
-        # Contrast coordinates are irrational: round (and turn -0 into 0), or equal
-        # patterns would differ and every block get a factor of its own.
-        key = (np.round(zz, 9) + 0.0).tobytes() + (np.round(zx, 9) + 0.0).tobytes()
-        if key not in seen:
-            seen[key] = len(patterns)
-            patterns.append((zz, zx))
-        pattern[s] = seen[key]
+        pattern[s] = pattern_of(zz, zx, seen, patterns)
     return CrossProducts(
         n_rows=np.bincount(v, minlength=n_v).astype(float),
         leaf_rows=compositions.rows,
@@ -240,8 +231,21 @@ def cross_products(resolved: Resolved, layout: Layout) -> CrossProducts:
     )
 
 
+def pattern_of(
+    zz: Floats, zx: Floats, seen: dict[bytes, int], patterns: list[tuple[Floats, Floats]]
+) -> int:
+    """Return which pattern a block's cross-products are, adding a new one to those seen."""
+    # Contrast coordinates are irrational: round (and turn -0 into 0), or equal
+    # patterns would differ and every block get a factor of its own.
+    key = (np.round(zz, 9) + 0.0).tobytes() + (np.round(zx, 9) + 0.0).tobytes()
+    if key not in seen:
+        seen[key] = len(patterns)
+        patterns.append((zz, zx))
+    return seen[key]
+
+
 @dataclass(frozen=True, eq=False)
-class _Compositions:
+class Compositions:
     """How leaves are made up: scores at each residual level, and the leaf's scale."""
 
     key: Ints
@@ -253,18 +257,29 @@ class _Compositions:
     pair_right: Ints
 
 
-def _compositions(codes: Ints | None, sd_index: Ints, v: Ints, n_v: int) -> _Compositions:
+def compositions_of(
+    codes: Ints | None,
+    sd_index: Ints,
+    v: Ints,
+    n_v: int,
+    weight: Ints | None = None,
+    number: Ints | None = None,
+) -> Compositions:
+    """Return how leaves are made up; from moments with the scores of each line, and the
+    number of generations that each leaf stands for.
+    """
     none = np.zeros(0, np.int64)
     if codes is None:
-        return _Compositions(none, np.zeros((0, n_v)), np.zeros(0), none, none, none, none)
+        return Compositions(none, np.zeros((0, n_v)), np.zeros(0), none, none, none, none)
     size = sd_index.size
-    rows = np.bincount(codes * n_v + v, minlength=size * n_v).reshape(size, n_v)
-    table, key, count = np.unique(
-        np.column_stack([sd_index, rows]), axis=0, return_inverse=True, return_counts=True
-    )
+    rows = np.bincount(codes * n_v + v, weight, size * n_v).astype(np.int64).reshape(size, n_v)
+    if number is not None:
+        rows = rows // number[:, None]
+    table, key = np.unique(np.column_stack([sd_index, rows]), axis=0, return_inverse=True)
+    count = np.bincount(key.ravel(), number, len(table))
     present = table[:, 1:] > 0
     pair_key, left, right = np.nonzero(present[:, :, None] & present[:, None, :])
-    return _Compositions(
+    return Compositions(
         key.ravel(),
         table[:, 1:].astype(float),
         count.astype(float),
@@ -281,7 +296,7 @@ def _slices(
     v: Ints,
     n_v: int,
     leaf_codes: Ints | None,
-    compositions: _Compositions,
+    compositions: Compositions,
 ) -> Floats:
     width = columns.shape[1]
     out = np.zeros((n_v + compositions.pair_key.size, width, width))
@@ -321,12 +336,13 @@ def block_facet(resolved: Resolved, leaf: ResolvedTerm | None) -> str | None:
         if sizes[facet] == 0:
             continue
         codes = facet_codes(resolved, facet)[0]
-        if leaf is None or _nested(leaf.codes, codes):
+        if leaf is None or in_one(leaf.codes, codes):
             return facet
     return None
 
 
-def _nested(inner: Ints, outer: Ints) -> bool:
+def in_one(inner: Ints, outer: Ints) -> bool:
+    """Whether each level of one facet lies in one level of another."""
     first = np.unique(inner, return_index=True, return_inverse=True)
     return bool(np.array_equal(outer[first[1]][first[2]], outer))
 
@@ -373,12 +389,14 @@ def _block_columns(term: ResolvedTerm, facet: str, offset: int) -> Columns:
     return Columns(term, basis, local.astype(np.int64), _by_index(by, basis, offset))
 
 
-def _dense_rows(layout: Layout, rows: Ints) -> Floats:
+def dense_rows(layout: Layout, rows: Ints) -> Floats:
+    """Return the dense coordinates of some rows, (n, p)."""
     ones = np.ones((rows.size, 1))
     return np.hstack([ones, *[c.basis[c.local[rows]] for c in layout.dense]])
 
 
-def _block_rows(layout: Layout, rows: Ints, q: int) -> Floats:
+def block_rows(layout: Layout, rows: Ints, q: int) -> Floats:
+    """Return the block coordinates of some rows, (n, q)."""
     if not layout.block:
         return np.zeros((rows.size, q))
     return np.hstack([c.basis[c.local[rows]] for c in layout.block])

@@ -42,7 +42,6 @@ from bayesjudge.engines.moving import move
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
-from bayesjudge.scores.lines import READ_ROWS
 
 # Draws of an adapting round: what a covariance matrix takes, within limits.
 _LEAST_ADAPTING, _MOST_ADAPTING = 750, 2000
@@ -149,13 +148,6 @@ def _moved_draws(
         blocks(target.sites),
         shape,
     )
-    if not moved.mixed and resolved.moments is not None:
-        raise ModelError(
-            "neither weighted draws nor chains of moves fit this posterior, and NUTS needs "
-            "every score, of which only counts and sums by cell were kept",
-            f"model {resolved.spec.name}",
-            READ_ROWS,
-        )
     if not moved.mixed:
         from bayesjudge.engines.nuts import sample_scales
 

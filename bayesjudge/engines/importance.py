@@ -40,7 +40,7 @@ _CORRELATION_DRAWS = 8
 # Rounds whose draws a fit uses.
 _REMEMBERED = 8
 
-# Rows straightened at once: their temporaries fit the processor's cache.
+# Rows bent or straightened at once: their temporaries fit the processor's cache.
 _ROWS = 400
 
 # This many rounds that improve the effective size by less than this end them.
@@ -68,13 +68,7 @@ class Curves(NamedTuple):
         xp : module
             NumPy, or ``jax.numpy`` inside a JAX function.
         """
-        above = xp.sum(z[..., None] > _KNOTS, axis=-1)
-        k, column = self._bins(above, xp)
-        left, right = self.slopes[k, column], self.slopes[k + 1, column]
-        low, rise = self.heights[k, column], self.heights[k + 1, column] - self.heights[k, column]
-        knots = xp.asarray(_KNOTS)
-        start, width = knots[k], (knots[1:] - knots[:-1])[k]
-        secant = rise / width
+        left, right, low, rise, start, width, secant = self._pieces(z, _KNOTS[1:-1], xp)
         t = (z - start) / width
         inside = xp.clip(t, 0.0, 1.0)
         product = inside * (1 - inside)
@@ -86,19 +80,13 @@ class Curves(NamedTuple):
 
     def straighten(self, y: Floats) -> tuple[Floats, Floats]:
         """Return z (n, D) of y (n, D), and the log determinant of dz/dy (n,)."""
-        above = np.zeros(y.shape, np.int64)
-        for height in self.heights:
-            above += y > height
-        k, column = self._bins(above, np)
-        left, right = self.slopes[k, column], self.slopes[k + 1, column]
-        low, rise = self.heights[k, column], self.heights[k + 1, column] - self.heights[k, column]
-        width = (_KNOTS[1:] - _KNOTS[:-1])[k]
-        secant = rise / width
+        left, right, low, rise, start, width, secant = self._pieces(y, self.heights[1:-1], np)
         over = y - low
         inside = np.clip(over, 0.0, rise)
         bent = left + right - 2 * secant
-        a = rise * (secant - left) + inside * bent
-        b = rise * left - inside * bent
+        more = inside * bent
+        a = rise * (secant - left) + more
+        b = rise * left - more
         c = -secant * inside
         root = np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))
         t = np.clip(-2 * c / (b + root), 0.0, 1.0)
@@ -108,13 +96,34 @@ class Curves(NamedTuple):
             * (right * t**2 + 2 * secant * product + left * (1 - t) ** 2)
             / (secant + bent * product) ** 2
         )
-        z = _KNOTS[k] + width * t
+        z = start + width * t
         z = z + np.minimum(over, 0.0) / left + np.maximum(over - rise, 0.0) / right
         return z, -np.log(slope).sum(axis=1)
 
-    def _bins(self, above: Array, xp: Any) -> tuple[Array, Array]:
-        k = xp.clip(above - 1, 0, _KNOTS.size - 2)
-        return k, xp.broadcast_to(xp.arange(k.shape[-1]), k.shape)
+    def _pieces(self, values: Array, inner: Array, xp: Any) -> tuple[Array, ...]:
+        """Return what is known of the piece that each value lies in, (..., D) each.
+
+        Slopes at its ends, lowest height, rise, first knot, width, and rise over width.
+
+        Parameters
+        ----------
+        values : (..., D)
+        inner : (K - 2,) or (K - 2, D)
+            Where pieces end, on the values' side; the outer two go on for ever.
+        """
+        d = values.shape[-1]
+        piece = xp.zeros(values.shape, np.int8)
+        for end in inner:
+            piece = piece + (values > end)
+        # One flat place instead of two indices: gathering is most of the work.
+        at = piece.astype(np.int64) * d + xp.arange(d)
+        knots = xp.asarray(_KNOTS)[:, None] + xp.zeros((1, d))
+        rise, width = self.heights[1:] - self.heights[:-1], knots[1:] - knots[:-1]
+        known = (
+            self.slopes[:-1], self.slopes[1:], self.heights[:-1], rise, knots[:-1], width,
+            rise / width,
+        )  # fmt: skip
+        return tuple(xp.take(table.reshape(-1), at) for table in known)
 
 
 def curves_through(heights: Floats) -> Curves:
@@ -152,7 +161,9 @@ class Proposal:
         df = self.degrees_of_freedom
         normal = rng.standard_normal((n, self.mean.size))
         radius = np.sqrt(rng.chisquare(df, (n, 1)) / df)
-        return np.asarray(self.curves.bend(self.mean + (normal / radius) @ self.factor.T)[0])
+        z = self.mean + (normal / radius) @ self.factor.T
+        parts = [self.curves.bend(z[i : i + _ROWS])[0] for i in range(0, n, _ROWS)]
+        return np.concatenate(parts)
 
     def log_density(self, y: Floats) -> Floats:
         """Return the log density of rows of y, (n,)."""

@@ -41,7 +41,9 @@ from bayesjudge.engines.marginal import Moments, log_likelihood
 from bayesjudge.engines.modes import Target, settle
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.engines.sampled import draws_of_samples, kept_terms
+from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved, ResolvedTerm
+from bayesjudge.scores.lines import READ_ROWS
 from bayesjudge.spec import Prior
 
 type Array = Any
@@ -107,6 +109,13 @@ def _sample_scales(
     started = time.perf_counter()
     # What goes by JAX anyway has its cross-products already.
     collapsed = integrated if isinstance(integrated, Collapsed) else collapse(resolved)
+    if collapsed is None and resolved.moments is not None:
+        raise ModelError(
+            "neither weighted draws nor chains of moves fit this posterior, and NUTS needs "
+            "every score, of which only counts and sums by cell were kept",
+            f"model {resolved.spec.name}",
+            READ_ROWS,
+        )
     if collapsed is None:
         return sample(resolved, replace(settings, integrate=False))
     mean, factor, curves = coordinates

@@ -39,7 +39,9 @@ def components_of_fit(fit: Fit) -> Components:
         raise ModelError(
             f"plans need a gaussian model, not family {fit.spec.family!r}",
             f"model {fit.spec.name}",
-            "Fit crossed to the same table",
+            "Battles are ranked, not planned"
+            if fit.spec.is_paired
+            else "Fit crossed to the same table",
         )
     scores, resolved = fit.scores, fit.resolved
     panel = tuple(f.name for f in scores.facets if f.role == "panel")

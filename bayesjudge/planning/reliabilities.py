@@ -21,8 +21,7 @@ from bayesjudge.planning.designs import (
     lay_out,
 )
 from bayesjudge.scores.keys import cell_keys
-from bayesjudge.scores.lines import need_rows
-from bayesjudge.scores.table import Scores
+from bayesjudge.scores.lines import Lines, Table, lines_of
 from bayesjudge.summaries import summarize
 
 if TYPE_CHECKING:
@@ -83,17 +82,18 @@ def reliability(
     return pd.DataFrame(rows)
 
 
-def panel_mean_weights(scores: Scores) -> Floats:
+def panel_mean_weights(scores: Table) -> Floats:
     """Return the weight of each score in its backbone's mean of judge means, (N,).
 
     Every level of the panel that scored a backbone (judges, languages) counts alike in
-    its mean, and every score of such a cell alike.
+    its mean, and every score of such a cell alike. Of a tally: of each score of a line.
     """
-    backbone = scores.facet("backbone")
-    panel = [f for f in scores.facets if f.role == "panel" and f.name != "backbone"]
+    lines = lines_of(scores)
+    backbone = lines.facets["backbone"]
+    panel = [f for f in lines.facets.values() if f.role == "panel" and f.name != "backbone"]
     facets = [backbone, *panel]
     cell, n_cells = cell_keys([f.codes for f in facets], [f.n_levels for f in facets])
-    size = np.bincount(cell, minlength=n_cells)
+    size = np.bincount(cell, lines.weight, n_cells)
     owner = np.zeros(n_cells, np.int64)
     owner[cell] = backbone.codes
     cells_of = np.bincount(owner, minlength=backbone.n_levels)
@@ -118,8 +118,11 @@ def table_multipliers(
         For half the error variance of a difference, averaged over pairs of backbones, and
         for the error variance of a mean, averaged over backbones.
     """
-    scores = need_rows(fit.scores, "coefficients of a table's reliability")
+    scores = fit.scores
+    lines = lines_of(scores)
     weight = panel_mean_weights(scores)
+    if lines.weight is not None:
+        weight = weight * lines.weight
     universe = {
         f.name: f.n_levels for f in scores.facets if f.role == "panel" and f.name != "backbone"
     }
@@ -128,39 +131,49 @@ def table_multipliers(
         if pool < n:
             raise UsageError(f"a pool of {pool} scenarios is smaller than the table's {n}")
         universe["scenario"] = pool
-    backbone = scores.codes("backbone")
+    backbone = lines.facets["backbone"].codes
     relative, absolute = [], []
     for part in components.parts:
-        shape, centred, codes, by = _levels(fit, part, len(scores))
+        shape, centred, codes, by = _levels(fit, part, lines.size)
+        copies = _copies(lines, part)
         n_by = part.variance.shape[1]
         squares, total = np.zeros(n_by), np.zeros(int(np.prod(shape)))
         for b in range(len(fit.labels)):
             rows = backbone == b
             own = np.bincount(codes[rows], weight[rows], minlength=total.size)
             own = _centre(own.reshape(shape), centred).ravel()
-            squares += np.bincount(by, own**2, minlength=n_by)
+            squares += np.bincount(by, own**2 / copies, minlength=n_by)
             total += own
         n = len(fit.labels)
         target = _target(part, universe) / n_by
         shared = 0.0 if "backbone" not in part.facets else target
-        common = np.bincount(by, total**2, minlength=n_by)
+        common = np.bincount(by, total**2 / copies, minlength=n_by)
         absolute.append(squares / n - target)
         relative.append((n * squares - common) / (n * (n - 1)) - shared)
     return relative, absolute
 
 
 def _levels(
-    fit: Fit, part: Component, n_scores: int
+    fit: Fit, part: Component, n_lines: int
 ) -> tuple[tuple[int, ...], tuple[int, ...], Ints, Ints]:
     """Return shape, centred axes, level of each score, and level of ``by`` of each level."""
     if part.name == RESIDUAL:
         by = fit.resolved.residual_by
-        levels = np.zeros(n_scores, np.int64) if by is None else by
-        return (n_scores,), (), np.arange(n_scores), levels
+        levels = np.zeros(n_lines, np.int64) if by is None else by
+        return (n_lines,), (), np.arange(n_lines), levels
     term = fit.resolved.term(part.name)
     centred = tuple(i for i, zero in enumerate(term.centred) if zero)
     by = np.zeros(term.n_levels, np.int64) if term.by_codes is None else term.by_codes
     return term.shape, centred, term.codes, by
+
+
+def _copies(lines: Lines, part: Component) -> Ints | float:
+    """Return how many scores, or generations, each level stands for: one but for a tally's."""
+    if part.name == RESIDUAL and lines.weight is not None:
+        return lines.weight
+    if part.name == "generation" and lines.generations is not None:
+        return lines.generations
+    return 1.0
 
 
 def _centre(values: Floats, axes: tuple[int, ...]) -> Floats:

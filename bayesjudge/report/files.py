@@ -13,6 +13,7 @@ from typing import Any
 from bayesjudge.errors import DataError
 
 MANIFEST = ".bayesjudge-files.json"
+SCRATCH = ".bayesjudge-"
 
 type Content = str | bytes | Callable[[Path], object]
 
@@ -76,7 +77,25 @@ class OutputFolder:
                 "Move it away or name another folder",
             )
 
-    def write(self, files: Mapping[str, Content], command: str = "") -> tuple[Path, ...]:
+    def seal(self) -> dict[str, Any]:
+        """Return the seal of the last `write`; empty where none was made, or it was cut short."""
+        content = self._content()
+        seal = content.get("seal") if isinstance(content, dict) else None
+        return seal if isinstance(seal, dict) else {}
+
+    def is_whole(self) -> bool:
+        """Whether every file that was written here is there, and as it was written."""
+        return all(
+            _sha256_or_none(self._target(name)) in hashes
+            for name, hashes in self._manifest().items()
+        )
+
+    def write(
+        self,
+        files: Mapping[str, Content],
+        command: str = "",
+        seal: Mapping[str, Any] | None = None,
+    ) -> tuple[Path, ...]:
         """Write files, each whole or not at all, after all were checked.
 
         What an earlier run of the same command wrote here and this one does not is
@@ -90,6 +109,8 @@ class OutputFolder:
             writes to the path it is given, which ends in the same file name.
         command : str
             Whose results these are; without a name nothing is taken away.
+        seal : mapping, optional
+            What `seal` returns once every file is in its place; plain JSON.
 
         Returns
         -------
@@ -103,15 +124,17 @@ class OutputFolder:
         """
         self.check(files)
         try:
-            return self._write_checked(files, command)
+            return self._write_checked(files, command, seal)
         except OSError as error:
             raise DataError(
                 f"cannot write the results: {error.strerror or error}", str(self.path)
             ) from error
 
-    def _write_checked(self, files: Mapping[str, Content], command: str) -> tuple[Path, ...]:
+    def _write_checked(
+        self, files: Mapping[str, Content], command: str, seal: Mapping[str, Any] | None
+    ) -> tuple[Path, ...]:
         self.path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".bayesjudge-", dir=self.path) as scratch:
+        with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.path) as scratch:
             staged = {}
             for number, (name, content) in enumerate(files.items()):
                 # A folder a file: the name a function writes to keeps its suffix.
@@ -136,7 +159,7 @@ class OutputFolder:
             for name in set(stale) - set(staged):
                 self._target(name).unlink()
                 del after[name]
-            self._record(after, owners, scratch)
+            self._record(after, owners, scratch, seal)
         return tuple(self._target(name) for name in files)
 
     def _is_stale(
@@ -149,10 +172,15 @@ class OutputFolder:
         return not target.is_symlink() and _sha256_or_none(target) in written[name]
 
     def _record(
-        self, written: Mapping[str, list[str]], owners: Mapping[str, str], scratch: str
+        self,
+        written: Mapping[str, list[str]],
+        owners: Mapping[str, str],
+        scratch: str,
+        seal: Mapping[str, Any] | None = None,
     ) -> None:
         content = {
             "format": 1,
+            **({} if seal is None else {"seal": seal}),
             "files": dict(sorted(written.items())),
             "commands": {name: owners[name] for name in sorted(written) if owners.get(name)},
         }

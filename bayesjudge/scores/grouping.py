@@ -24,6 +24,9 @@ type Ints = NDArray[np.int64]
 
 _GENERATION = "generation"
 
+ROWS_AT_ONCE = 20_000_000
+"""Rows among which generations are summed in one pass: as many groups at most, 1 GB of them."""
+
 
 def take_moments(
     source: Any,
@@ -32,7 +35,10 @@ def take_moments(
     cells: Sequence[str] | None = None,
     location: float | None = None,
 ) -> Moments:
-    """Take the moments of a frame where it is, in at most three passes.
+    """Take the moments of a frame where it is: the mean, the cells, the generations.
+
+    Generations are groups almost as many as rows, so that more than ``ROWS_AT_ONCE``
+    rows are gone through in several passes, each over a range of blocks.
 
     Parameters
     ----------
@@ -276,7 +282,14 @@ def _take(
         values = {name: _typed_values(found, name) for name in cells}
         table = np.column_stack([codes[len(blocks) + i] for i in range(len(cells))] or [codes[0]])
         columns = np.unique(table, axis=0) if cells else np.zeros((1, 0), np.int64)
-        generations = _take_generations(kept, facets, blocks, cells, columns, values)
+        parts = _ranges(_typed_values(found, blocks[0]), np.bincount(codes[0], count))
+        taken = [
+            _take_generations(
+                _between(kept, blocks[0], part), facets, blocks, cells, columns, values
+            )
+            for part in parts
+        ]
+        generations = _put_together(taken, levels[: len(blocks)])
     return Moments(
         location=location,
         n_excluded=int(n_rows) - int(count.sum()),
@@ -290,6 +303,57 @@ def _take(
     )
 
 
+def _ranges(values: Sequence[Any], rows: Floats) -> list[tuple[Any, Any] | None]:
+    """Part the labels of a facet into ranges of at most ``ROWS_AT_ONCE`` rows, if they can be."""
+    if rows.sum() <= ROWS_AT_ONCE:
+        return [None]
+    order = sorted(range(len(values)), key=lambda i: values[i])
+    start = np.cumsum(rows[order]) - rows[order]
+    ranges = []
+    first = 0
+    for i in range(1, len(order) + 1):
+        over = i < len(order) and start[i] + rows[order[i]] - start[first] > ROWS_AT_ONCE
+        if over or i == len(order):
+            ranges.append((values[order[first]], values[order[i - 1]]))
+            first = i
+    return list(ranges)
+
+
+def _between(kept: Any, name: str, ends: tuple[Any, Any] | None) -> Any:
+    import narwhals as nw
+
+    if ends is None:
+        return kept
+    return kept.filter((nw.col(name) >= ends[0]) & (nw.col(name) <= ends[1]))
+
+
+type _Taken = tuple[tuple[tuple[str, ...], ...], Generations]
+
+
+def _put_together(taken: Sequence[_Taken], levels: Sequence[tuple[str, ...]]) -> Generations:
+    """Stack generations of different blocks, coding blocks by the labels of them all."""
+    coded = []
+    for own, part in taken:
+        places = [
+            np.array([{label: i for i, label in enumerate(every)}[label] for label in some])
+            for some, every in zip(own, levels, strict=True)
+        ]
+        coded.append([place[part.blocks[:, i]] for i, place in enumerate(places)])
+    blocks = np.concatenate([np.column_stack(own) for own in coded])
+    parts = [part for _, part in taken]
+    pattern = np.concatenate([part.pattern for part in parts])
+    order = np.lexsort([*blocks.T, *pattern.T][::-1])
+    return Generations(
+        columns=parts[0].columns,
+        blocks=blocks[order],
+        pattern=pattern[order],
+        number=np.concatenate([part.number for part in parts])[order],
+        totals=np.concatenate([part.totals for part in parts])[order],
+        cell_squares=np.concatenate([part.cell_squares for part in parts])[order],
+        squares=np.concatenate([part.squares for part in parts])[order],
+    )
+
+
 def _take_generations(
     kept: Any,
     facets: tuple[str, ...],
@@ -297,7 +361,7 @@ def _take_generations(
     cells: tuple[str, ...],
     columns: Ints,
     values: Mapping[str, tuple[object, ...]],
-) -> Generations:
+) -> _Taken:
     """Sum within each generation, a column a cell, then over generations of one pattern."""
     import narwhals as nw
 
@@ -329,17 +393,15 @@ def _take_generations(
             *(nw.col(f"square{c}").sum().alias(f"squares{c}") for c in at),
         )
     )
-    codes = _code(found, blocks)[1]
-    pattern = [_numbers(found, f"n{c}").astype(np.int64) for c in at]
-    order = np.lexsort([*codes, *pattern][::-1])
-    return Generations(
+    levels, codes = _code(found, blocks)
+    return levels, Generations(
         columns=columns,
-        blocks=np.column_stack(codes)[order],
-        pattern=np.column_stack(pattern)[order],
-        number=_numbers(found, "number").astype(np.int64)[order],
-        totals=np.column_stack([_numbers(found, f"total{c}") for c in at])[order],
-        cell_squares=np.column_stack([_numbers(found, f"squares{c}") for c in at])[order],
-        squares=_numbers(found, "squares")[order],
+        blocks=np.column_stack(codes),
+        pattern=np.column_stack([_numbers(found, f"n{c}").astype(np.int64) for c in at]),
+        number=_numbers(found, "number").astype(np.int64),
+        totals=np.column_stack([_numbers(found, f"total{c}") for c in at]),
+        cell_squares=np.column_stack([_numbers(found, f"squares{c}") for c in at]),
+        squares=_numbers(found, "squares"),
     )
 
 

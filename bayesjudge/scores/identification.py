@@ -13,7 +13,9 @@ are alike one level of so many copies: generations of one pattern, residuals of 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,12 @@ from numpy.typing import NDArray
 # loading in its null space from which a term counts as involved.
 _SINGULAR = 1e-9
 _INVOLVED = 1e-4
+
+
+# Answers about the designs seen last: one table is asked about again and again, and
+# tables of one design follow one another. Nothing of a score is in it.
+_MOST_KNOWN = 32
+_KNOWN: OrderedDict[bytes, tuple[tuple[str, ...], tuple[Unidentified, ...]]] = OrderedDict()
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +120,27 @@ def identify(
         In the order in which they were dropped. Where only protected terms
         are confounded with one another, the last entry names one of them.
     """
+    key = _key(patterns, protected, intercept)
+    if key not in _KNOWN:
+        if len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.popitem(last=False)
+        _KNOWN[key] = _identified(patterns, protected, intercept)
+    return _KNOWN[key]
+
+
+def _key(patterns: tuple[Pattern, ...], protected: frozenset[str], intercept: bool) -> bytes:
+    """Return a hash of everything that the answer depends on."""
+    digest = sha256(repr((sorted(protected), intercept)).encode())
+    for p in patterns:
+        digest.update(repr((p.name, p.shape, p.centred, p.order, p.codes.size)).encode())
+        for codes in (p.codes, p.against, p.weight, p.copies):
+            digest.update(b"-" if codes is None else np.ascontiguousarray(codes, np.int64).data)
+    return digest.digest()
+
+
+def _identified(
+    patterns: tuple[Pattern, ...], protected: frozenset[str], intercept: bool
+) -> tuple[tuple[str, ...], tuple[Unidentified, ...]]:
     names = [p.name for p in patterns]
     g = gram(patterns, intercept)
     alive = list(range(len(patterns)))

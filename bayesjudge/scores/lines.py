@@ -73,6 +73,12 @@ class Lines:
     weight: Ints | None = None
     generations: Ints | None = None
 
+    @property
+    def labelled(self) -> dict[str, Facet]:
+        """Facets whose levels have labels: of moments all but the generation."""
+        unnamed = () if self.generations is None else ("generation",)
+        return {n: f for n, f in self.facets.items() if n not in unnamed}
+
     def n_levels(self, name: str) -> int:
         """Return the number of levels of a facet, every generation its own."""
         if name == "generation" and self.generations is not None:
@@ -127,6 +133,14 @@ def lines_of_moments(moments: Moments) -> tuple[dict[str, Ints], Ints]:
     codes |= {n: found.columns[column, i] for i, n in enumerate(moments.cells)}
     weight = found.number[pattern] * found.pattern[pattern, column]
     return codes | {"generation": pattern}, weight
+
+
+def totals_of_lines(moments: Moments) -> NDArray[np.float64]:
+    """Return the sum of the scores of each line about the location, (N,)."""
+    found = moments.generations
+    if found is None:
+        return moments.total
+    return np.asarray(found.totals[np.nonzero(found.pattern)])
 
 
 @dataclass(frozen=True, eq=False)

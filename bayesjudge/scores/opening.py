@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 import tempfile
 from collections.abc import Sequence
@@ -31,6 +32,10 @@ from bayesjudge.scores.tabular import header_shape
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _HEAD = 1 << 20
+
+MEMORY = "1500MB"
+"""What DuckDB may hold before it goes to the disk."""
+
 _NUMBER = r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*"
 _BLANK = r"' ' || chr(9) || chr(10) || chr(11) || chr(12) || chr(13)"
 
@@ -169,12 +174,7 @@ def _open_files(name: str, sources: Sequence[str | PathLike[str]]) -> Opened:
             "Name files of one kind",
         )
     (kind,) = kinds
-    import duckdb
-
-    connection = duckdb.connect()
-    connection.execute(
-        f"SET temp_directory = {_text(f'{tempfile.gettempdir()}/bayesjudge-duckdb')}"
-    )
+    connection = _connect()
     try:
         if kind == "csv":
             frame = connection.sql(_csv_query(paths))
@@ -190,6 +190,23 @@ def _open_files(name: str, sources: Sequence[str | PathLike[str]]) -> Opened:
         ) from error
     check_names(name, names)
     return Opened(frame, name, names, connection)
+
+
+def _connect() -> Any:
+    """Open a database in memory that spills to the disk beyond ``MEMORY``."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise UsageError(
+            "files are passed over by DuckDB, which is not installed",
+            remedy="Install it: pip install 'bayesjudge[large]'; or give a frame",
+        ) from error
+    connection = duckdb.connect()
+    folder = f"{tempfile.gettempdir()}/bayesjudge-duckdb-{os.getpid()}"
+    connection.execute(f"SET temp_directory = {_text(folder)}")
+    connection.execute(f"SET memory_limit = '{MEMORY}'")
+    connection.execute("SET preserve_insertion_order = false")
+    return connection
 
 
 def _files_of(source: str | PathLike[str]) -> list[str]:

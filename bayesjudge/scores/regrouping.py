@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.lines import lines_of_moments
 from bayesjudge.scores.moments import Generations, Moments
+from bayesjudge.scores.tallying import Tally
 
 type Ints = NDArray[np.int64]
 
@@ -70,6 +71,67 @@ def regroup(moments: Moments, blocks: Sequence[str], cells: Sequence[str]) -> Mo
         high=high,
         generations=generations,
     )
+
+
+def keep_level(tally: Tally, facet: str, code: int) -> Tally:
+    """Return the part of a tally that lies in one level of a facet.
+
+    Parameters
+    ----------
+    tally : Tally
+    facet : str
+        One of the facets of blocks: a generation lies in one of its levels.
+    code : int
+        The level, of which there are scores.
+
+    Returns
+    -------
+    Tally
+        Levels that have no score there are left out.
+    """
+    moments = tally.moments
+    kept = moments.codes_of(facet) == code
+    codes, labels = (
+        moments.codes[kept].copy(),
+        dict(zip(moments.facets, moments.levels, strict=True)),
+    )
+    number: dict[str, Ints] = {}
+    for at, name in enumerate(moments.facets):
+        present, codes[:, at] = np.unique(codes[:, at], return_inverse=True)
+        number[name] = np.zeros(len(labels[name]), np.int64)
+        number[name][present] = np.arange(present.size)
+        labels[name] = tuple(labels[name][i] for i in present)
+    found, generations = moments.generations, None
+    if found is not None:
+        here = found.blocks[:, moments.blocks.index(facet)] == code
+        used = (found.pattern[here] > 0).any(axis=0)
+        blocks, columns = found.blocks[here].copy(), found.columns[used].copy()
+        for at, name in enumerate(moments.blocks):
+            blocks[:, at] = number[name][blocks[:, at]]
+        for at, name in enumerate(moments.cells):
+            columns[:, at] = number[name][columns[:, at]]
+        generations = Generations(
+            columns=columns,
+            blocks=blocks,
+            pattern=found.pattern[here][:, used],
+            number=found.number[here],
+            totals=found.totals[here][:, used],
+            cell_squares=found.cell_squares[here][:, used],
+            squares=found.squares[here],
+        )
+    part = replace(
+        moments,
+        levels=tuple(labels[name] for name in moments.facets),
+        codes=codes,
+        count=moments.count[kept],
+        total=moments.total[kept],
+        squares=moments.squares[kept],
+        low=moments.low[kept],
+        high=moments.high[kept],
+        generations=generations,
+    )
+    facets = tuple(replace(f, levels=labels.get(f.name, f.levels)) for f in tally.facets)
+    return replace(tally, moments=part, facets=facets, problems=())
 
 
 def _regrouped(

@@ -55,7 +55,9 @@ def groups_page(
 def _row(row: Mapping[str, str], found: Mapping[str, Any]) -> tuple[str, ...]:
     if "leaderboard" not in found:
         return (row["level"], *[numbers.NULL] * 4, row["status"])
-    board = found["leaderboard"]
+    import pandas as pd
+
+    board = pd.DataFrame(found["leaderboard"])
     first = board.iloc[0]
     return (
         row["level"],
