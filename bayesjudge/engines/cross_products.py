@@ -265,8 +265,9 @@ def compositions_of(
     weight: Ints | None = None,
     number: Ints | None = None,
 ) -> Compositions:
-    """Return how leaves are made up; from moments with the scores of each line, and the
-    number of generations that each leaf stands for.
+    """Return how leaves are made up.
+
+    From moments with the scores of each line, and how many generations each leaf is.
     """
     none = np.zeros(0, np.int64)
     if codes is None:
