@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from bayesjudge.planning.reliabilities import reliability
     from bayesjudge.planning.sequencing import NextSteps, plan_next
     from bayesjudge.report.page.saving import save_page
+    from bayesjudge.score_store import Store, create_store, open_store
     from bayesjudge.scores import (
         Scores,
         Tally,
@@ -66,6 +67,7 @@ _HOMES = {
     "PanelAnalysis": "judge_panels",
     "Plan": "planning.choosing",
     "Scores": "scores",
+    "Store": "score_store",
     "Tally": "scores",
     "UsageError": "errors",
     "anova": "decomposing",
@@ -73,6 +75,7 @@ _HOMES = {
     "audit": "auditing.auditor",
     "calibrate": "calibration.calibrating",
     "compare": "cross_validating",
+    "create_store": "score_store",
     "effective_judges": "panel_reliability",
     "fit": "fitting",
     "human_agreement": "judge_agreement",
@@ -81,6 +84,7 @@ _HOMES = {
     "krippendorff_alpha": "panel_reliability",
     "load": "fitted",
     "missing_bounds": "missing_scores",
+    "open_store": "score_store",
     "panel_analysis": "judge_panels",
     "panel_components": "closed_form.panel_variance",
     "panel_or_new": "panel_readings",
@@ -119,6 +123,7 @@ __all__ = [
     "PanelAnalysis",
     "Plan",
     "Scores",
+    "Store",
     "Tally",
     "UsageError",
     "anova",
@@ -126,6 +131,7 @@ __all__ = [
     "audit",
     "calibrate",
     "compare",
+    "create_store",
     "effective_judges",
     "fit",
     "human_agreement",
@@ -134,6 +140,7 @@ __all__ = [
     "krippendorff_alpha",
     "load",
     "missing_bounds",
+    "open_store",
     "panel_analysis",
     "panel_components",
     "panel_or_new",

@@ -18,6 +18,7 @@ LAYERS = {
     "scores": 1,
     "spec": 1,
     "closed_form": 2,
+    "score_store": 2,
     "families": 2,
     "response": 2,
     "resolution": 2,

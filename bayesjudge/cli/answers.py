@@ -20,6 +20,7 @@ from bayesjudge.cli.messages import (
     working,
 )
 from bayesjudge.cli.options import OutputOptions, named_together, one_or_many
+from bayesjudge.cli.store_sources import refuse_stores
 from bayesjudge.report.files import Content, OutputFolder, checked_folder
 from bayesjudge.report.results_folder import INDEX_FILES, index_files
 from bayesjudge.report.sentences import reading_sentences
@@ -167,6 +168,7 @@ def read_aloud(
     sources: Sequence[str], keywords: Mapping[str, Any], output: OutputOptions
 ) -> Reading:
     """Read a table, and say what was taken for what and what is wrong but for errors."""
+    refuse_stores(sources)
     with working("reading", output.shows_progress):
         reading = scan(one_or_many(sources), **keywords)
     say_notes(reading_sentences(reading.mapping, reading.unused_columns), output.quiet)

@@ -11,6 +11,7 @@ from bayesjudge.cli.judge_commands import judge
 from bayesjudge.cli.plan_commands import assign, plan
 from bayesjudge.cli.rank_commands import compare, demo, rank
 from bayesjudge.cli.report_commands import report
+from bayesjudge.cli.store_commands import append, store
 from bayesjudge.cli.table_commands import convert, models, simulate, validate
 
 app = typer.Typer(
@@ -49,6 +50,8 @@ for _command in (
     judge,
     convert,
     validate,
+    append,
+    store,
     rank,
     compare,
     anova,

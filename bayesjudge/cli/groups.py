@@ -26,6 +26,7 @@ from bayesjudge.cli.messages import (
     working,
 )
 from bayesjudge.cli.options import ByOptions, named_together, one_or_many
+from bayesjudge.cli.store_sources import refuse_stores
 from bayesjudge.cli.workers import done_by, usual_workers
 from bayesjudge.errors import BayesjudgeError, DataError, UsageError
 from bayesjudge.report.fingerprints import fingerprint
@@ -163,6 +164,7 @@ def answer_tables(
             "there are no results to keep without a folder", "--resume", "Name it with --out DIR"
         )
     with working("reading", road.output.shows_progress):
+        refuse_stores(sources)
         readings = split_by(one_or_many(sources), groups.by, **keywords)
     run = _prepared(readings, groups.by, named_together(sources), road)
     if run.folders is not None:

@@ -25,7 +25,7 @@ from bayesjudge.cli.options import (
     number_pairs,
 )
 from bayesjudge.cli.ranks import is_saved_fit
-from bayesjudge.cli.tallies import TAKEN, read_tallied, takes_moments
+from bayesjudge.cli.tallies import read_tallied, takes_moments
 from bayesjudge.errors import UsageError
 from bayesjudge.fitted import Fit, load
 from bayesjudge.pairing import refuse_battles
@@ -266,10 +266,12 @@ def _fitted(
     spec = read_model(sampling.model or "crossed")
     keywords = reading.keywords(spec)
     moments = takes_moments([source], reading.moments, None, needs)
-    if moments and reading.moments is None:
-        say_notes([TAKEN], output.quiet)
-    reading_of = read_tallied if moments else read_aloud
-    scores = reading_of([source], keywords, output).require(source)
+    found = (
+        read_tallied([source], keywords, output, reading.moments is not None)
+        if moments
+        else read_aloud([source], keywords, output)
+    )
+    scores = found.require(source)
     refuse_battles(scores, "plan")
     with working("fitting", output.shows_progress):
         return fit(scores, spec, priors=sampling.prior or (), **sampling.settings())

@@ -10,10 +10,12 @@ from typing import Any
 from bayesjudge.cli.answers import Part, Road, Tallied, finish
 from bayesjudge.cli.messages import say_notes, say_problems, working
 from bayesjudge.cli.options import OutputOptions, named_together, one_or_many
+from bayesjudge.cli.store_sources import names_store, stored_tally
 from bayesjudge.errors import BayesjudgeError, UsageError
 from bayesjudge.report.files import checked_folder
 from bayesjudge.report.sentences import reading_sentences
-from bayesjudge.scores import read_tally
+from bayesjudge.score_store import is_store
+from bayesjudge.scores import Tally, read_tally
 from bayesjudge.scores.files import (
     JSON_SUFFIXES,
     PARQUET_SUFFIXES,
@@ -55,6 +57,8 @@ def takes_moments(
         Where moments are asked for together with what needs rows.
     """
     needs = [*needs, *(["--by"] if by is not None else [])]
+    if names_store(sources, wanted, needs):
+        return True
     if wanted and needs:
         raise UsageError(
             f"{', '.join(needs)} needs every score, and moments hold none",
@@ -111,22 +115,26 @@ def answer_tally(
         Where the table cannot be passed over, or be answered.
     """
     folder = checked_folder(road.output.out, road.names)
-    if not chosen:
-        say_notes([TAKEN], road.output.quiet)
-    tallied = read_tallied(sources, keywords, road.output)
+    tallied = read_tallied(sources, keywords, road.output, chosen)
     finish(road.answer(Part(tallied, named_together(sources))), road, folder)
 
 
 def read_tallied(
-    sources: Sequence[str], keywords: Mapping[str, Any], output: OutputOptions
+    sources: Sequence[str], keywords: Mapping[str, Any], output: OutputOptions, chosen: bool
 ) -> Tallied:
     """Pass over a table, and say what was taken for what and what is wrong but for errors.
+
+    Where the user did not choose it, it is said why; of a store there is no choice.
 
     Raises
     ------
     UsageError
         Where a format is named: other tools' logs are read as rows.
     """
+    if is_store(sources[0]):
+        return _aloud(stored_tally(sources[0], keywords, output), output)
+    if not chosen:
+        say_notes([TAKEN], output.quiet)
     if keywords.get("format") is not None:
         raise UsageError(
             "moments are taken of CSV, JSONL and Parquet tables, not of other tools' logs",
@@ -136,6 +144,10 @@ def read_tallied(
     asked = {name: value for name, value in keywords.items() if name != "format"}
     with working("passing over the table", output.shows_progress):
         tally = read_tally(one_or_many(sources), **asked)
+    return _aloud(tally, output)
+
+
+def _aloud(tally: Tally, output: OutputOptions) -> Tallied:
     say_notes(reading_sentences(tally.mapping, ()), output.quiet)
     say_problems([p for p in tally.problems if p.severity != "error"], output.quiet)
     return Tallied(tally)

@@ -10,6 +10,7 @@ import typer
 
 from bayesjudge.cli.messages import print_json, print_tables, say_notes
 from bayesjudge.cli.options import ReadingOptions, one_or_many
+from bayesjudge.cli.store_sources import refuse_stores
 from bayesjudge.errors import BayesjudgeError
 from bayesjudge.report.sentences import dropped_sentences, reading_sentences
 from bayesjudge.resolution import Resolved, resolve
@@ -24,6 +25,7 @@ def run_validate(
     sources: Sequence[str], reading: ReadingOptions, by: str | None, model: str, json: bool
 ) -> None:
     """Print what was found; exit 1 where there is an error."""
+    refuse_stores(sources)
     source = one_or_many(sources)
     spec = read_model(model)
     if by is None:

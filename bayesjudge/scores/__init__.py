@@ -1,5 +1,6 @@
 """The table: reading it, checking it, and what its design can identify."""
 
+from bayesjudge.scores.adding import add_moments
 from bayesjudge.scores.assembling import Reading
 from bayesjudge.scores.building import read_scores, scan, split_by
 from bayesjudge.scores.design import (
@@ -9,6 +10,7 @@ from bayesjudge.scores.design import (
     problems_of_design,
 )
 from bayesjudge.scores.grouping import count_distinct, distinct_levels, take_moments
+from bayesjudge.scores.key_sums import KeySums, key_sums_of_scores, moments_of_key_sums
 from bayesjudge.scores.moments import Generations, Moments, moments_of_scores, relocate
 from bayesjudge.scores.nesting import nested_generation
 from bayesjudge.scores.problems import Problem, Severity
@@ -31,6 +33,7 @@ __all__ = [
     "FacetCounts",
     "FacetLabels",
     "Generations",
+    "KeySums",
     "Moments",
     "Problem",
     "Reading",
@@ -38,9 +41,12 @@ __all__ = [
     "Scores",
     "Severity",
     "Tally",
+    "add_moments",
     "count_distinct",
     "describe_design",
     "distinct_levels",
+    "key_sums_of_scores",
+    "moments_of_key_sums",
     "moments_of_scores",
     "nested_generation",
     "problems_of_design",

@@ -88,7 +88,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class Options:
-    """Arguments of ``scan`` that say how rows are read, checked for contradictions."""
+    """Arguments of ``scan`` that say how rows are read, checked for contradictions.
+
+    A ``part`` is put together with others before it is answered: whether it could be
+    answered by itself is not asked.
+    """
 
     where: tuple[tuple[str, str], ...]
     scale: tuple[float, float] | None
@@ -96,6 +100,7 @@ class Options:
     missing: tuple[str, ...]
     strict: bool
     replicates: bool
+    part: bool = False
 
     def __post_init__(self) -> None:
         if self.scale is None:
@@ -164,7 +169,7 @@ def assemble(
     if rows.size and resolved.column("score") and resolved.column(wishes.measured):
         candidate, used = _build(table, resolved, wishes, options, rows, problems, by)
     design = None
-    if candidate is not None and wishes.measured == "backbone":
+    if candidate is not None and wishes.measured == "backbone" and not options.part:
         design = describe_design(candidate if candidate.opponent is None else sides_of(candidate))
         problems.extend(
             problems_of_design(candidate, design)
@@ -252,7 +257,7 @@ def _build(
             compact, opponent = compact[: used.size], compact[used.size :]
         facets.append(Facet(name, wishes.role_of(name), levels, compact))
     measured = next(facet for facet in facets if facet.name == wishes.measured)
-    if measured.n_levels < 2:
+    if measured.n_levels < 2 and not options.part:
         problems.append(
             one_level_only(measured.name, measured.levels[0], columns[measured.name], used.size)
         )

@@ -301,20 +301,49 @@ def _generations(
     owners = owners_of_generation(scores.facet_names, blocks)
     codes = [nested, *(scores.codes(n) for n in owners)]
     sizes = [int(nested.max()) + 1, *(scores.facet(n).n_levels for n in owners)]
-    generation, n_generations = cell_keys(codes, sizes)
-    column, n_columns = np.zeros(len(scores), np.int64), 1
+    generation, _ = cell_keys(codes, sizes)
+    panel = [(scores.codes(n), scores.facet(n).n_levels) for n in cells]
+    return sum_by_pattern(generation, [scores.codes(n) for n in blocks], panel, y)
+
+
+def sum_by_pattern(
+    generation: Ints,
+    blocks: Sequence[Ints],
+    cells: Sequence[tuple[Ints, int]],
+    total: Floats,
+    count: Ints | None = None,
+) -> Generations:
+    """Sum within generations, then put those of one block and pattern together.
+
+    Parameters
+    ----------
+    generation : (N,) int array
+        Codes 0 to G - 1, each occurring.
+    blocks : sequence of (N,) int array
+        Codes of each block facet, constant within a generation.
+    cells : sequence of ((N,) int array, int)
+        Codes and number of levels of each cell facet.
+    total : (N,) float array
+        Sums of scores, about the location.
+    count : (N,) int array, optional
+        Scores in each sum. Default: one.
+
+    Returns
+    -------
+    Generations
+    """
+    n_generations = int(generation.max()) + 1
+    column, n_columns = np.zeros(generation.size, np.int64), 1
     columns: Ints = np.zeros((1, 0), np.int64)
     if cells:
-        column, n_columns = cell_keys(
-            [scores.codes(n) for n in cells], [scores.facet(n).n_levels for n in cells]
-        )
+        column, n_columns = cell_keys([codes for codes, _ in cells], [size for _, size in cells])
         at = _first(column, n_columns)
-        columns = np.column_stack([scores.codes(n)[at] for n in cells])
+        columns = np.column_stack([codes[at] for codes, _ in cells])
     flat, shape = generation * n_columns + column, (n_generations, n_columns)
-    counts = np.bincount(flat, minlength=n_generations * n_columns).reshape(shape)
-    sums = np.bincount(flat, y, n_generations * n_columns).reshape(shape)
+    counts = np.bincount(flat, count, n_generations * n_columns).astype(np.int64).reshape(shape)
+    sums = np.bincount(flat, total, n_generations * n_columns).reshape(shape)
     first = _first(generation, n_generations)
-    own = np.column_stack([*(scores.codes(n)[first] for n in blocks), counts])
+    own = np.column_stack([*(codes[first] for codes in blocks), counts])
     patterns, which = np.unique(own, axis=0, return_inverse=True)
     which = which.ravel()
     totals, squares = np.zeros((2, len(patterns), n_columns))
