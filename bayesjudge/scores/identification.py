@@ -211,17 +211,16 @@ def _trace_of_counts(u: Pattern, v: Pattern, n: float) -> float:
         both = float(n_u @ (cross @ n_v))
         return float((cross.data**2).sum()) - 2 * both / n + apart / n**2
     key = u.codes * np.int64(np.prod(v.shape)) + v.codes
-    both = n_u[u.codes] * n_v[v.codes]
+    sizes = n_u[u.codes] * n_v[v.codes]
     if u.weight is None:
-        joint = np.unique(key, return_counts=True)[1].astype(float)
-        together, both = float(np.sum(joint**2)), float(np.sum(both))
-        return together - 2 * both / n + apart / n**2
-    found, first, line = np.unique(key, return_index=True, return_inverse=True)
-    joint = np.bincount(line.ravel(), u.weight, found.size)
-    # Of two levels with copies the finer lie within the coarser.
-    copies = np.maximum(copies_u[u.codes[first]], copies_v[v.codes[first]])
-    together, both = float(np.sum(joint**2 / copies)), float(np.sum(u.weight * both))
-    return together - 2 * both / n + apart / n**2
+        together = float(np.sum(np.unique(key, return_counts=True)[1].astype(float) ** 2))
+    else:
+        found, first, line = np.unique(key, return_index=True, return_inverse=True)
+        joint = np.bincount(line.ravel(), u.weight, found.size)
+        # Of two levels with copies the finer lie within the coarser.
+        copies = np.maximum(copies_u[u.codes[first]], copies_v[v.codes[first]])
+        together, sizes = float(np.sum(joint**2 / copies)), u.weight * sizes
+    return together - 2 * float(np.sum(sizes)) / n + apart / n**2
 
 
 def _trace_centred_by_free(u: Pattern, v: Pattern, n: float) -> float:
