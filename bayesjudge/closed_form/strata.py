@@ -380,7 +380,7 @@ def fill_cells(
         what = (
             f"{empty:,} of {n_cells:,} cells have no score"
             if empty
-            else f"cells hold {counts.min():g} to {counts.max():g} scores"
+            else f"cells hold {int(counts.min())} to {int(counts.max())} scores"
         )
         raise DataError(f"the table is not balanced: {what}", where, EXACT_ENGINE)
     return cell, int(counts[0])

@@ -210,15 +210,17 @@ def _trace_of_counts(u: Pattern, v: Pattern, n: float) -> float:
         cross = _cross_counts(u, v)
         both = float(n_u @ (cross @ n_v))
         return float((cross.data**2).sum()) - 2 * both / n + apart / n**2
-    key, first, line = np.unique(
-        u.codes * np.int64(np.prod(v.shape)) + v.codes, return_index=True, return_inverse=True
-    )
-    joint = np.bincount(line.ravel(), u.weight, key.size)
-    # Of two levels with copies the finer lie within the coarser.
-    copies = np.maximum(copies_u[u.codes[first]], copies_v[v.codes[first]])
-    together = float(np.sum(joint**2 / copies))
-    both = float(np.sum(_weight(u) * n_u[u.codes] * n_v[v.codes]))
-    return together - 2 * both / n + apart / n**2
+    key = u.codes * np.int64(np.prod(v.shape)) + v.codes
+    sizes = n_u[u.codes] * n_v[v.codes]
+    if u.weight is None:
+        together = float(np.sum(np.unique(key, return_counts=True)[1].astype(float) ** 2))
+    else:
+        found, first, line = np.unique(key, return_index=True, return_inverse=True)
+        joint = np.bincount(line.ravel(), u.weight, found.size)
+        # Of two levels with copies the finer lie within the coarser.
+        copies = np.maximum(copies_u[u.codes[first]], copies_v[v.codes[first]])
+        together, sizes = float(np.sum(joint**2 / copies)), u.weight * sizes
+    return together - 2 * float(np.sum(sizes)) / n + apart / n**2
 
 
 def _trace_centred_by_free(u: Pattern, v: Pattern, n: float) -> float:
@@ -226,8 +228,9 @@ def _trace_centred_by_free(u: Pattern, v: Pattern, n: float) -> float:
     cross = _cross_counts(u, v)
     n_u, n_v, copies = _counts(u), _counts(v), _copies(v)
     cross_n = np.asarray(cross @ n_v)
+    own = cross if v.copies is None else cross.multiply(1.0 / copies).tocsr()
     square = (
-        (cross.multiply(1.0 / copies).tocsr() @ cross.T).toarray()
+        (own @ cross.T).toarray()
         - (np.outer(cross_n, n_u) + np.outer(n_u, cross_n)) / n
         + np.outer(n_u, n_u) * (copies @ n_v**2) / n**2
     )
