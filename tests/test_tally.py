@@ -11,8 +11,8 @@ import pytest
 
 from bayesjudge import BayesjudgeError, DataError, UsageError
 from bayesjudge.scores import read_scores, read_tally, tally_of_scores
+from tests.back_ends import LOCAL, check_equal, make
 from tests.dense_twin import B3, G2, frame_of
-from tests.test_moments import LOCAL, check_equal, make
 
 UNSEEN = "no second scale among the scores was looked for"
 
