@@ -340,11 +340,11 @@ type _Taken = tuple[tuple[tuple[str, ...], ...], Generations]
 
 def _put_together(taken: Sequence[_Taken], levels: Sequence[tuple[str, ...]]) -> Generations:
     """Stack generations of different blocks, coding blocks by the labels of them all."""
+    position = [{label: i for i, label in enumerate(every)} for every in levels]
     coded = []
     for own, part in taken:
         places = [
-            np.array([{label: i for i, label in enumerate(every)}[label] for label in some])
-            for some, every in zip(own, levels, strict=True)
+            np.array([at[label] for label in some]) for some, at in zip(own, position, strict=True)
         ]
         coded.append([place[part.blocks[:, i]] for i, place in enumerate(places)])
     blocks = np.concatenate([np.column_stack(own) for own in coded])
