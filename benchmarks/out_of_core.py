@@ -49,6 +49,8 @@ def take(file: str) -> None:
     """Take the moments of a file."""
     import duckdb  # noqa: F401
     import narwhals  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+    import scipy.sparse.csgraph  # noqa: F401
 
     from bayesjudge.scores import read_tally
 

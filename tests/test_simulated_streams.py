@@ -62,7 +62,8 @@ def test_noise_has_the_scales_of_the_truth():
     within = y - y.mean(axis=2, keepdims=True)
     sigma = np.sqrt((within**2).sum() / (20 * 399 * 2))
     # 16,000 degrees of freedom: the relative standard error is 0.6 %.
-    assert sigma == pytest.approx(made.truth["scales"]["sigma"], rel=0.03)
+    wanted = np.sqrt(np.mean(np.square(made.truth["scales"]["sigma"])))
+    assert sigma == pytest.approx(wanted, rel=0.03)
     between = (y.mean(axis=2) ** 2).sum() / (20 * 399) - sigma**2 / 3
     wanted = np.mean(np.square(made.truth["scales"]["generation_sd"]))
     assert between == pytest.approx(wanted, rel=0.1, abs=0.02 * sigma**2)

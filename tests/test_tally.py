@@ -11,8 +11,8 @@ import pytest
 
 from bayesjudge import BayesjudgeError, DataError, UsageError
 from bayesjudge.scores import read_scores, read_tally, tally_of_scores
+from tests.back_ends import LOCAL, check_equal, make
 from tests.dense_twin import B3, G2, frame_of
-from tests.test_moments import LOCAL, check_equal, make
 
 UNSEEN = "no second scale among the scores was looked for"
 
@@ -115,16 +115,21 @@ def test_scores_outside_the_scale_are_refused_in_the_same_words(back_end, scale)
 
 
 def check_refused(source, read_from=None, **options):
-    """Both roads refuse in the same words, or neither."""
+    """Both roads refuse in the same words, or neither; columns are refused before rows."""
 
     def refusal(read, table):
         try:
             return read(table, **options) and None
         except BayesjudgeError as error:
-            return type(error), error.what.splitlines()[0], error.remedy
+            return error
 
     expected = refusal(read_scores, source if read_from is None else read_from)
-    assert refusal(read_tally, source) == expected
+    found = refusal(read_tally, source)
+    assert type(found) is type(expected)
+    if found is not None:
+        # Sources have other names: "2 things are wrong with pandas DataFrame".
+        assert found.what.splitlines()[0].split(" with ")[0] in str(expected)
+        assert found.remedy in str(expected)
 
 
 @pytest.mark.parametrize(
@@ -259,16 +264,14 @@ def test_labels_of_json_lines_are_those_that_reading_makes(tmp_path):
     check_same(path, replicates=True)
     rows[0]["backbone"] = "0"
     path.write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(DataError, match="several types"):
+    with pytest.raises(DataError, match="no label can be made"):
         read_tally(path, replicates=True)
 
 
 def test_csv_is_text_byte_for_byte(tmp_path):
     path = tmp_path / "scores.csv"
-    lines = ["backbone;judge;score"]
-    lines += [
-        f"{b};{j};{s}" for s, (b, j) in enumerate([("01", ""), ("1", "NULL"), ("01", '"a\nb"')])
-    ]
+    labels = [("01", ""), ("1", "NULL"), ("01", '"a\nb"'), ("1", ""), ("01", "NULL")]
+    lines = ["backbone;judge;score", *(f"{b};{j};{s}" for s, (b, j) in enumerate(labels))]
     path.write_text("\ufeff" + "\n".join(lines) + "\n", encoding="utf-8")
     found = check_same(path, replicates=True)
     assert found.levels("judge") == ("", "NULL", "a\nb")

@@ -28,6 +28,14 @@ ROWS_AT_ONCE = 20_000_000
 """Rows among which generations are summed in one pass: as many groups at most, 1 GB of them."""
 
 
+class NoUsableRowError(DataError):
+    """No row has a usable score and all its labels, of as many as were looked at."""
+
+    def __init__(self, n_rows: int) -> None:
+        super().__init__("no row has a usable score and all its labels")
+        self.n_rows = n_rows
+
+
 def take_moments(
     source: Any,
     columns: Mapping[str, str],
@@ -271,7 +279,7 @@ def _take(
     )
     count = _numbers(found, "n").astype(np.int64)
     if not count.size:
-        raise DataError("no row has a usable score and all its labels")
+        raise NoUsableRowError(int(n_rows))
     levels, codes = _code(found, names)
     order = np.lexsort(codes[::-1])
     sums = {n: _numbers(found, n)[order] for n in ("total", "squares", "low", "high")}
@@ -332,11 +340,11 @@ type _Taken = tuple[tuple[tuple[str, ...], ...], Generations]
 
 def _put_together(taken: Sequence[_Taken], levels: Sequence[tuple[str, ...]]) -> Generations:
     """Stack generations of different blocks, coding blocks by the labels of them all."""
+    position = [{label: i for i, label in enumerate(every)} for every in levels]
     coded = []
     for own, part in taken:
         places = [
-            np.array([{label: i for i, label in enumerate(every)}[label] for label in some])
-            for some, every in zip(own, levels, strict=True)
+            np.array([at[label] for label in some]) for some, at in zip(own, position, strict=True)
         ]
         coded.append([place[part.blocks[:, i]] for i, place in enumerate(places)])
     blocks = np.concatenate([np.column_stack(own) for own in coded])
