@@ -78,6 +78,13 @@ class Part:
     step: str = ""
 
     @property
+    def rows(self) -> Reading:
+        """The reading of rows, where the command takes nothing else."""
+        if isinstance(self.reading, Tallied):
+            raise TypeError("a table that was passed over has no rows")
+        return self.reading
+
+    @property
     def extra(self) -> dict[str, Any]:
         """What metadata say of the reading."""
         if isinstance(self.reading, Tallied):

@@ -101,7 +101,7 @@ def run_audit(
 
 
 def _audit(part: Part, job: Job) -> Answered:
-    scores = explained(part.reading, job.source, job.format).require(part.source)
+    scores = explained(part.rows, job.source, job.format).require(part.source)
     asked, output = job.settings, job.output
     with working("auditing", output.shows_progress):
         found = audit(

@@ -205,7 +205,7 @@ def _prepared(readings: Mapping[str, Reading], by: str, source: str, road: Road)
 
 
 def _fingerprint(part: Part, road: Road) -> str:
-    read = part.reading
+    read = part.rows
     rows = read.rows if road.by_row else None
     about = (part.source, part.title, read.scores, read.problems, read.unused_columns, rows)
     return fingerprint(version(), road.command, *road.asked, *about)
