@@ -49,6 +49,8 @@ def take(file: str) -> None:
     """Take the moments of a file."""
     import duckdb  # noqa: F401
     import narwhals  # noqa: F401
+    import pandas  # noqa: F401
+    import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
     import scipy.sparse.csgraph  # noqa: F401
 
