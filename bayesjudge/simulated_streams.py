@@ -76,15 +76,18 @@ class Stream:
         )
         step = max(1, rows // n_judges)
         for start in range(0, n_answers * n_generations, step):
-            number = np.arange(start, min(start + step, n_answers * n_generations))
+            end = min(start + step, n_answers * n_generations)
+            number: Ints = np.arange(start, end, dtype=np.int64)
             answer = number // n_generations
             own = self.generation_sd[answer] * for_generations.standard_normal(number.size)
             noise = for_residuals.standard_normal((number.size, n_judges))
             score = self.predictor[answer] + own[:, None] + self.sigma[answer] * noise
-            codes = dict(zip(ANSWER, np.unravel_index(answer, shape), strict=True))
-            codes["generation"] = number % n_generations
-            columns = {name: np.repeat(code, n_judges) for name, code in codes.items()}
-            columns["judge"] = np.tile(np.arange(n_judges), number.size)
+            places = (*np.unravel_index(answer, shape), number % n_generations)
+            columns: dict[str, Ints] = {
+                name: np.repeat(place, n_judges).astype(np.int64)
+                for name, place in zip((*ANSWER, "generation"), places, strict=True)
+            }
+            columns["judge"] = np.tile(np.arange(n_judges, dtype=np.int64), number.size)
             score = score.ravel()
             if self.missing:
                 kept = for_losses.random(score.size) >= self.missing

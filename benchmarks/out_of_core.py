@@ -49,6 +49,8 @@ def take(file: str) -> None:
     """Take the moments of a file."""
     import duckdb  # noqa: F401
     import narwhals  # noqa: F401
+    import pandas  # noqa: F401
+    import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
     import scipy.sparse.csgraph  # noqa: F401
 
@@ -67,13 +69,12 @@ def ask_duckdb(file: str, memory: str) -> None:
     """Run DuckDB's own query, in the memory that it is given."""
     import duckdb
 
-    connection = duckdb.connect()
-    connection.execute("SET preserve_insertion_order = false")
-    connection.execute(f"SET temp_directory = '{file}.spilled'")
-    if memory:
-        connection.execute(f"SET memory_limit = '{memory}'")
-
     def work() -> dict[str, Any]:
+        connection = duckdb.connect()
+        connection.execute("SET preserve_insertion_order = false")
+        connection.execute(f"SET temp_directory = '{file}.spilled'")
+        if memory:
+            connection.execute(f"SET memory_limit = '{memory}'")
         ((groups, rows, total, squares),) = connection.sql(PEER.format(file=file)).fetchall()
         return {"rows": int(rows), "total": total, "squares": squares, "groups": groups}
 
@@ -122,7 +123,8 @@ def _measure(asked: argparse.Namespace, rows: int) -> dict[str, Any]:
     started = time.perf_counter()
     path = _table(asked, rows)
     written = time.perf_counter() - started
-    ours, theirs = [], []
+    ours: list[dict[str, Any]] = []
+    theirs: list[dict[str, Any]] = []
     for _ in range(asked.repeats):
         for name, found in (("take", ours), ("duckdb", theirs)):
             found.append(_child(asked, name, str(path), asked.duckdb_memory))
