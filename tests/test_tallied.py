@@ -50,8 +50,8 @@ from tests.test_moments import NESTED, check_equal
 
 EVERY = {**DESIGNS, **MORE}
 
-# Scores of one generation have scales of their own; or no path but rows' carries it.
-REFUSED = {"residual by judge", "generation scales by scenario"}
+# Scores of one generation have scales of their own.
+REFUSED = {"residual by judge"}
 
 
 def table(name):

@@ -280,8 +280,11 @@ def stratum_effects(grid: Grid, facets: Collection[str]) -> Floats:
     for axis, name in enumerate(grid.names):
         if name not in facets:
             part = part.mean(axis=axis, keepdims=True)
-    for name in _innermost(grid, facets):
-        part = part - part.mean(axis=grid.names.index(name), keepdims=True)
+    # In the grid's order: a set's is another in each process, and so is what is rounded.
+    inner = _innermost(grid, facets)
+    for axis, name in enumerate(grid.names):
+        if name in inner:
+            part = part - part.mean(axis=axis, keepdims=True)
     return part
 
 

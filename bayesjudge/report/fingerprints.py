@@ -32,7 +32,10 @@ def fingerprint(*parts: object) -> str:
 
 def _pieces(value: object) -> Iterator[bytes]:
     """Yield a value as bytes of which each is preceded by its kind."""
-    if value is None or isinstance(value, bool | int | float):
+    if isinstance(value, np.generic):
+        # Before float, of which one of its kinds is.
+        yield from _pieces(value.item())
+    elif value is None or isinstance(value, bool | int | float):
         yield f"{type(value).__name__} {value!r}".encode()
     elif isinstance(value, str):
         yield b"str"
@@ -40,13 +43,12 @@ def _pieces(value: object) -> Iterator[bytes]:
     elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         yield f"array {value.dtype.str} {value.shape}".encode()
         yield np.ascontiguousarray(value).tobytes()
-    elif isinstance(value, np.generic):
-        yield from _pieces(value.item())
     elif isinstance(value, tuple | list):
         yield f"sequence {len(value)}".encode()
         for item in value:
             yield from _pieces(item)
     elif isinstance(value, Mapping):
+        yield b"mapping"
         yield from _pieces([(key, item) for key, item in value.items()])
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield type(value).__name__.encode()

@@ -61,6 +61,9 @@ class Study:
     changes : dict
         To the model, a variant of it.
     scale : (low, high) or None
+    thin : int, optional
+        Of the full size, where draws of the usual one hang together: an intercept with the
+        means of scenarios and generations, which no map of the table's own unties here.
     """
 
     model: str
@@ -70,6 +73,7 @@ class Study:
     )
     changes: Mapping[str, Any] = field(default_factory=dict)
     scale: tuple[float, float] | None = None
+    thin: int = FULL.thin
 
 
 _BY_JUDGE = {"link": "probit", "thresholds": Thresholds("judge", Prior("half_normal", (0.5,)))}
@@ -85,8 +89,8 @@ STUDIES: dict[str, Study] = {
     "verdict, pymc": Study("verdict", "pymc"),
     "ordinal": Study("ordinal", scale=(1, 4)),
     "ordinal, probit, thresholds by judge": Study("ordinal", changes=_BY_JUDGE, scale=(1, 4)),
-    "robust": Study("robust"),
-    "uncertainty": Study("uncertainty", shape=_LANGUAGES),
+    "robust": Study("robust", thin=10),
+    "uncertainty": Study("uncertainty", shape=_LANGUAGES, thin=10),
     "judge_scale": Study("judge_scale", shape={"backbone": 3, "scenario": 6, "judge": 3}),
     "pairwise": Study("pairwise"),
 }
@@ -157,12 +161,16 @@ def battles(shape: Mapping[str, int]) -> Scores:
 def run_study(
     name: str,
     n_tables: int,
-    effort: Effort = FULL,
+    effort: Effort | None = None,
     sampler: Sampler | None = None,
     first: int = 0,
 ) -> Outcome:
-    """Draw truths and tables from seed ``first`` on, sample all, and rank the truths."""
+    """Draw truths and tables from seed ``first`` on, sample all, and rank the truths.
+
+    Without an effort the study is of full size.
+    """
     study, started = STUDIES[name], time.perf_counter()
+    effort = effort or replace(FULL, thin=study.thin)
     base = resolved_design(study)
     tables, truths = [], []
     for seed in range(first, first + n_tables):
