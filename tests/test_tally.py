@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
+from bayesjudge import BayesjudgeError, DataError, UsageError
 from bayesjudge.scores import read_scores, read_tally, tally_of_scores
-from tests.dense_twin import G2, frame_of
-from tests.test_moments import LOCAL, check_equal, make
+from tests.back_ends import LOCAL, check_equal, make
+from tests.dense_twin import B3, G2, frame_of
 
 UNSEEN = "no second scale among the scores was looked for"
 
@@ -100,3 +105,188 @@ def test_rows_are_kept_by_label(back_end):
     source = make(back_end, frame)
     where = [*where, ("model", "backbone1")]
     check_same(source, frame, where=where, replicates=True)
+
+
+@pytest.mark.parametrize("back_end", LOCAL)
+@pytest.mark.parametrize("scale", [(1, 5), (-20, 30)])
+def test_scores_outside_the_scale_are_refused_in_the_same_words(back_end, scale):
+    frame = awkward()
+    check_refused(make(back_end, frame), frame, scale=scale)
+
+
+def check_refused(source, read_from=None, **options):
+    """Both roads refuse in the same words, or neither."""
+
+    def refusal(read, table):
+        try:
+            return read(table, **options) and None
+        except BayesjudgeError as error:
+            return type(error), error.what.splitlines()[0], error.remedy
+
+    expected = refusal(read_scores, source if read_from is None else read_from)
+    assert refusal(read_tally, source) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [
+        # cells of several scores: they differ in a column, in two, in none
+        (lambda f: pd.concat([f.assign(turn=1), f.assign(turn=2)]), {}),
+        (lambda f: pd.concat([f, f.iloc[:3]]), {}),
+        (lambda f: f.drop(columns="generation").assign(turn=f["generation"]), {}),
+        (lambda f: pd.concat([f, f.iloc[:3]]), {"replicates": True}),
+        # columns
+        (lambda f: f.rename(columns={"score": "points"}), {}),
+        (lambda f: f.assign(model=f["backbone"]), {}),
+        (lambda f: f.assign(weight=1.0), {}),
+        (lambda f: f.assign(sample="1"), {"columns": {"judge": "sample", "scenario": "sample"}}),
+        (lambda f: f, {"columns": {"judge": "nobody"}}),
+        (lambda f: f, {"columns": {"judge": "judge", "language": "judge"}}),
+        (lambda f: f.assign(generation=1), {"random": "backbone"}),
+        # rows
+        (lambda f: f, {"where": [("nobody", "1")]}),
+        (lambda f: f, {"where": [("judge", "nobody")]}),
+        (lambda f: f, {"where": [("backbone", "backbone0")]}),
+        (lambda f: f.assign(score=np.nan), {}),
+        (lambda f: f.assign(judge=f["judge"].where(f.index > 2)), {"strict": True}),
+        # designs
+        (lambda f: f[(f["backbone"] == "backbone0") == (f["judge"] == "judge0")], {}),
+        (lambda f: f.groupby("backbone").head(1), {}),
+    ],
+)
+def test_refusals_are_those_of_reading(change, options):
+    frame = change(frame_of(**G2).reset_index(drop=True)).reset_index(drop=True)
+    check_refused(pl.from_pandas(frame).lazy(), frame, **options)
+
+
+def test_what_moments_do_not_hold_is_refused():
+    frame = frame_of(**G2)
+    with pytest.raises(UsageError, match="covariates are numbers of each row"):
+        read_tally(frame, covariates="length")
+    with pytest.raises(UsageError, match="human scores are compared row by row"):
+        read_tally(frame, columns={"human_score": "score2"})
+    with pytest.raises(UsageError, match="of battles no moments"):
+        read_tally(pd.DataFrame({"model_a": ["a"], "model_b": ["b"], "winner": ["model_a"]}))
+    with pytest.raises(UsageError, match="is no frame"):
+        read_tally(3)
+    with pytest.raises(UsageError, match="no file was named"):
+        read_tally([])
+    with pytest.raises(UsageError, match="covariates are numbers of each row"):
+        tally_of_scores(read_scores(frame.assign(length=1.0), covariates="length"))
+    gold = read_tally(frame.assign(human_score=1.0))
+    assert any("human scores" in p.what for p in gold.problems)
+    assert "human_score" not in dict(gold.mapping)
+
+
+def test_one_generation_an_answer_is_told():
+    frame = frame_of(**G2)
+    check_same(frame[frame["generation"] == "generation0"])
+    kept = frame["generation"] == "generation0"
+    kept = np.where(frame["scenario"] == "scenario0", ~kept, kept)
+    check_same(frame[kept.astype(bool)])
+
+
+def test_facets_of_the_moments_may_be_fewer_than_the_table_s(tmp_path):
+    frame = pd.concat([frame_of(**G2), frame_of(**G2).iloc[:3]])
+    path = written(tmp_path, frame, "parquet")
+    found = read_tally(path, blocks=["scenario", "backbone"], cells=(), replicates=True)
+    assert found.moments.facets == ("scenario", "backbone")
+    assert found.n_repeated == 3
+    twin = tally_of_scores(
+        read_scores(path, replicates=True), blocks=["scenario", "backbone"], cells=()
+    )
+    assert (found.n_repeated, found.facets) == (twin.n_repeated, twin.facets)
+    with pytest.raises(DataError, match="3 cells have more than one score"):
+        read_tally(path, blocks=["scenario", "backbone"], cells=())
+
+
+def test_tables_of_languages_need_no_backbone():
+    frame = frame_of(language=3, scenario=4, judge=2)
+    found = check_same(frame, measured="language")
+    assert found.moments.blocks == ("scenario",)
+    check_same(frame.drop(columns="scenario"), measured="language", replicates=True)
+
+
+def test_files_that_are_no_tables_are_refused(tmp_path):
+    frame = frame_of(**G2)
+    csv, parquet = (written(tmp_path, frame, kind) for kind in ("csv", "parquet"))
+    for source, match in (
+        (tmp_path / "none.csv", "no such file"),
+        (tmp_path / "*.tsv", "no file matches"),
+        ([csv, parquet], "several kinds"),
+        (tmp_path, "several kinds"),
+    ):
+        with pytest.raises(DataError, match=match):
+            read_tally(source)
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "other.csv").write_text("judge,score\na,1\n")
+    (tmp_path / "ragged.csv").write_text("backbone,judge,score\na,b,1\na,b\n")
+    (tmp_path / "twice.csv").write_text("backbone,score,score\na,1,1\n")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing")
+    for name, match in (
+        ("empty.csv", "empty"),
+        ("ragged.csv", "cannot be"),
+        ("twice.csv", "more than once"),
+        ("broken.parquet", "cannot be read"),
+    ):
+        with pytest.raises(DataError, match=match):
+            read_tally(tmp_path / name)
+    with pytest.raises(DataError, match="columns or delimiters of the files differ"):
+        read_tally([csv, tmp_path / "other.csv"])
+    with pytest.raises(DataError, match="CSV files elsewhere"):
+        read_tally("https://nowhere.invalid/scores.csv")
+
+
+def test_globs_and_lists_are_one_table(tmp_path):
+    frame = frame_of(**G2).reset_index(drop=True)
+    paths = []
+    for i in range(3):
+        paths.append(tmp_path / f"part{i}.parquet")
+        frame[i::3].to_parquet(paths[-1], index=False)
+    twin = tally_of_scores(read_scores(frame), location=3.0)
+    for source in (tmp_path / "part*.parquet", paths, tmp_path):
+        check_equal(read_tally(source, location=3.0).moments, twin.moments)
+
+
+def test_labels_of_json_lines_are_those_that_reading_makes(tmp_path):
+    path = tmp_path / "scores.jsonl"
+    frame = frame_of(**B3).reset_index(drop=True)
+    rows = [
+        {"backbone": i % 2, "judge": i % 3 == 0, "scenario": 0.5 * (i // 6), "score": i, "t": None}
+        for i in range(len(frame))
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    check_same(path, replicates=True)
+    rows[0]["backbone"] = "0"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError, match="several types"):
+        read_tally(path, replicates=True)
+
+
+def test_csv_is_text_byte_for_byte(tmp_path):
+    path = tmp_path / "scores.csv"
+    lines = ["backbone;judge;score"]
+    lines += [
+        f"{b};{j};{s}" for s, (b, j) in enumerate([("01", ""), ("1", "NULL"), ("01", '"a\nb"')])
+    ]
+    path.write_text("\ufeff" + "\n".join(lines) + "\n", encoding="utf-8")
+    found = check_same(path, replicates=True)
+    assert found.levels("judge") == ("", "NULL", "a\nb")
+
+
+def test_numbers_in_other_scripts_are_refused(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("backbone,score\na,1\nb,\uff11\na,2\nb,3\n", encoding="utf-8")
+    with pytest.raises(DataError, match="number to Python but none to DuckDB"):
+        read_tally(path, replicates=True)
+
+
+def test_rows_left_out_are_fetched_up_to_a_number(monkeypatch):
+    from bayesjudge.scores import tally_findings
+
+    monkeypatch.setattr(tally_findings, "MOST_ROWS", 2)
+    frame = frame_of(**G2).reset_index(drop=True)
+    frame.loc[:4, "score"] = np.nan
+    found = read_tally(frame)
+    assert found.n_excluded == 5
+    assert any("of 5 rows left out, the first 2 were told apart" in p.what for p in found.problems)

@@ -28,6 +28,14 @@ ROWS_AT_ONCE = 20_000_000
 """Rows among which generations are summed in one pass: as many groups at most, 1 GB of them."""
 
 
+class NoUsableRowError(DataError):
+    """No row has a usable score and all its labels, of as many as were looked at."""
+
+    def __init__(self, n_rows: int) -> None:
+        super().__init__("no row has a usable score and all its labels")
+        self.n_rows = n_rows
+
+
 def take_moments(
     source: Any,
     columns: Mapping[str, str],
@@ -271,7 +279,7 @@ def _take(
     )
     count = _numbers(found, "n").astype(np.int64)
     if not count.size:
-        raise DataError("no row has a usable score and all its labels")
+        raise NoUsableRowError(int(n_rows))
     levels, codes = _code(found, names)
     order = np.lexsort(codes[::-1])
     sums = {n: _numbers(found, n)[order] for n in ("total", "squares", "low", "high")}

@@ -301,8 +301,8 @@ def _json_field(name: str, types: Sequence[str] | None) -> str:
         return f"{column} ->> '$' AS {column}"
     if found <= {"BIGINT", "DOUBLE", "BOOLEAN"} and len(found) == 1:
         return f"CAST({column} AS {found.pop()}) AS {column}"
-    # Several types: kept as JSON, and refused where the column is used.
-    return column
+    # Several types: refused where the column is used.
+    return f"[{column}] AS {column}"
 
 
 def _plain(column: str) -> str:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bayesjudge.errors import DataError, UsageError
-from bayesjudge.scores.assembling import Reading, in_order
+from bayesjudge.scores.assembling import Reading, in_order, no_usable_row
 from bayesjudge.scores.battles import battle_columns
 from bayesjudge.scores.building import Pairs, ask_whether_wide, take_arguments
 from bayesjudge.scores.columns import Resolved, Wishes, resolve_columns
-from bayesjudge.scores.grouping import take_moments
+from bayesjudge.scores.grouping import NoUsableRowError, take_moments
 from bayesjudge.scores.moments import Moments, moments_of_scores, split_facets
 from bayesjudge.scores.opening import Opened, open_source
 from bayesjudge.scores.problems import Problem
@@ -239,7 +239,11 @@ strict, replicates, measured
     summed, number = score_to_sum(opened, resolved, options.missing)
     roles = {"score": number, **{f: dict(resolved.mapping)[f] for f in resolved.facets}}
     parted = _parted(resolved.facets, blocks, cells)
-    moments = take_moments(summed.frame, roles, *parted, location)
+    try:
+        moments = take_moments(summed.frame, roles, *parted, location)
+    except NoUsableRowError as error:
+        empty = no_usable_row(error.n_rows, dict(resolved.mapping)["score"])
+        raise _refusal(opened, [*problems, empty]) from error
     every = moments
     if {*every.facets, "generation"} != {*resolved.facets, "generation"}:
         every = take_moments(summed.frame, roles, *_parted(resolved.facets, None, None), location)
