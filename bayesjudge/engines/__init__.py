@@ -7,7 +7,7 @@ import importlib
 from bayesjudge.engines.protocol import Draws, Engine, Settings
 from bayesjudge.errors import UsageError
 
-ENGINES = ("exact", "numpyro", "pymc")
+ENGINES = ("exact", "laplace", "numpyro", "pymc")
 
 # Engines that need an extra of the package.
 _EXTRAS = ("pymc",)
