@@ -40,6 +40,7 @@ class Verdicts:
         """Return log-likelihoods by leaf and node, (R, L, Q), of eta (R, L, J), leaf (R, L, Q)."""
         k, n = self.successes[..., None], self.trials[..., None]
         if self.link == "logit":
+            eta, leaf = _near(eta), _near(leaf)
             odds = _odds(eta, leaf)
             sums = (self.successes * eta).sum(axis=-1)[..., None]
             sums = sums + self.successes.sum(axis=-1)[:, None] * leaf
@@ -148,8 +149,11 @@ def category_ends(stops: Floats, link: str) -> tuple[Floats, Floats, Floats]:
 
 
 def _odds(eta: Floats, leaf: Floats) -> Floats:
-    cell, node = np.exp(np.clip(eta, -_FAR, _FAR)), np.exp(np.clip(leaf, -_FAR, _FAR))
-    return np.asarray(cell[..., None] * node[:, :, None, :])
+    return np.asarray(np.exp(_near(eta))[..., None] * np.exp(_near(leaf))[:, :, None, :])
+
+
+def _near(x: Floats) -> Floats:
+    return np.clip(x, -_FAR, _FAR)
 
 
 def _normal_interval(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -159,9 +163,12 @@ def _normal_interval(a: Floats, b: Floats) -> tuple[Floats, Floats, Floats, Floa
     top = log_ndtr(high)
     # Cutpoints so close that nothing is left between them are told apart no more.
     value = top + np.log(-np.expm1(np.minimum(log_ndtr(low) - top, -1e-15)))
-    # Infinite ends have no density, and what multiplies it must be finite.
-    a, b = np.clip(a, -_FAR, _FAR), np.clip(b, -_FAR, _FAR)
-    at_a, at_b = (np.exp(-0.5 * end**2 - _LOG_ROOT_2PI - value) for end in (a, b))
+    inside_a, inside_b = np.isfinite(a), np.isfinite(b)
+    a, b = np.where(inside_a, a, 0.0), np.where(inside_b, b, 0.0)
+    with np.errstate(over="ignore"):
+        at_a, at_b = (np.exp(-0.5 * end**2 - _LOG_ROOT_2PI - value) for end in (a, b))
+    # The ends of the scale have no density.
+    at_a, at_b = np.where(inside_a, at_a, 0.0), np.where(inside_b, at_b, 0.0)
     slope = at_a - at_b
     ends, squares = b * at_b - a * at_a, b**2 * at_b - a**2 * at_a
     third = slope * (3.0 * ends + 2.0 * slope**2 - 1.0) - squares

@@ -61,7 +61,7 @@ _AT_ONCE, _COSTLY_AT_ONCE = 4000, 500
 _MOST, _MOST_COSTLY = 24_000, 6000
 _WANTED_ESS = 1000
 
-# As in the exact engine: the share of the effective size that every scale must keep.
+# Share of the effective size, or of that wanted, that every scale must keep.
 _LEAST_SHARE = 0.25
 
 
@@ -130,7 +130,7 @@ class _Weighted:
             self.pareto_k <= PARETO_K_LIMIT
             and size >= ESS_LIMIT
             and self.ess >= ESS_LIMIT
-            and self.least_known >= _LEAST_SHARE * size
+            and self.least_known >= _LEAST_SHARE * min(size, _WANTED_ESS)
         )
 
 

@@ -145,7 +145,7 @@ class Guide:
             b + (away @ s.reshape(len(s), -1)).reshape(len(away), *b.shape[1:])
             for b, s in zip(_parts(self.at_center), _parts(self.slopes), strict=True)
         ]
-        return Point(*parts[:3], np.clip(parts[3], 0.2, 2.0))
+        return Point(*parts[:3], np.clip(parts[3], 0.05, 1.0))
 
 
 # How far modes are followed along their slopes.

@@ -26,10 +26,10 @@ type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
 # Nodes of a leaf's integral while the mode is looked for, and of its likelihood.
-N_NODES = 7
+_FEW_NODES, N_NODES = 5, 7
 
 # Newton stops where the next step would gain less than this.
-NEAR = 1e-5
+NEAR = 1e-3
 _MOST_STEPS = 25
 
 # No step moves a predictor further.
@@ -107,6 +107,12 @@ class Estimate:
     predictor: Floats
 
 
+def gauss_hermite(n: int) -> tuple[Floats, Floats]:
+    """Return nodes x, and log weights of f(x) where the integral is that of f."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n)
+    return nodes, np.log(weights / weights.sum()) + 0.5 * nodes**2
+
+
 def sobol_points(n: int, width: int) -> Floats:
     """Return n points of Sobol's sequence, (n, width)."""
     from scipy.stats import qmc
@@ -129,9 +135,8 @@ class Nested:
         self.n_shared = blocks.shared.shape[1]
         self.n_leaves, self.n_seen = blocks.predictor.shape
         self._points: dict[int, Floats] = {}
-        nodes, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
-        self._nodes = nodes
-        self._log_weights = np.log(weights / weights.sum()) + 0.5 * nodes**2
+        self._few, self._few_weights = gauss_hermite(_FEW_NODES)
+        self._nodes, self._log_weights = gauss_hermite(N_NODES)
         size = self.n_scenarios * self.n_places
         flat = blocks.predictor.ravel()
         self._add = csr_array(
@@ -322,12 +327,12 @@ class Nested:
         self, eta: Floats, leaf_sd: Floats, center: Floats, spread: Floats, stops: Floats | None
     ) -> _Leaves:
         """Integrate leaves out; slopes and curvatures in predictors."""
-        nodes = center[..., None] + spread[..., None] * self._nodes
+        nodes = center[..., None] + spread[..., None] * self._few
         cell = eta.reshape(len(eta), -1)[:, self.blocks.predictor]
         value, first, second, third = self.likelihood.slopes(
             cell, leaf_sd[..., None] * nodes, stops
         )
-        log_f = value - 0.5 * nodes**2 + self._log_weights
+        log_f = value - 0.5 * nodes**2 + self._few_weights
         top = log_f.max(axis=-1, keepdims=True)
         share = np.exp(log_f - top)
         total = share.sum(axis=-1, keepdims=True)
@@ -336,7 +341,8 @@ class Nested:
         slope = (first @ share[..., None])[..., 0]
         center = (share * nodes).sum(axis=-1)
         away = nodes - center[..., None]
-        spread = np.sqrt(np.maximum((share * away**2).sum(axis=-1), 1e-8))
+        # Of a normal prior and a log-concave likelihood: no wider than the prior.
+        spread = np.sqrt(np.clip((share * away**2).sum(axis=-1), 1e-6, 1.0))
         follow = (first @ (share * away)[..., None])[..., 0]
         curved = (second @ share[..., None])[..., 0]
         off = first - slope[..., None]
@@ -361,10 +367,11 @@ class Nested:
             weighed = turned * weight[:, :, None, :]
             outside = (self.blocks.shared.T * weight.sum(axis=1)[:, None, :]) @ self.blocks.shared
         else:
-            joint = (found.off * found.share[:, :, None, :]) @ found.off.transpose(0, 1, 3, 2)
-            matrix = -joint
-            j = np.arange(self.n_seen)
-            matrix[..., j, j] += found.curved
+            weighted = found.off * found.share[:, :, None, :]
+            matrix = np.empty((*found.curved.shape, self.n_seen))
+            for j in range(self.n_seen):
+                matrix[..., j, :] = -(weighted[:, :, j, None] * found.off).sum(axis=-1)
+                matrix[..., j, j] += found.curved[..., j]
             dense = (self._add_pairs @ matrix.reshape(n, -1).T).T.reshape(n, s, e, e)
             weighed = turned @ dense
             outside = self.blocks.shared.T @ dense.sum(axis=1) @ self.blocks.shared
