@@ -29,7 +29,7 @@ from bayesjudge.engines.modes import (
     measure,
     moved,
 )
-from bayesjudge.engines.nested import Approximation, Estimate, Nested, Point
+from bayesjudge.engines.nested import Approximation, Estimate, Nested, Point, parts_of
 from bayesjudge.engines.sampled import starting_values
 from bayesjudge.engines.surrogate import Surrogate, concave, floor_of, natural
 from bayesjudge.resolution import Resolved
@@ -143,7 +143,7 @@ class Guide:
         away = np.clip(natural_coordinates - self.center, -_REACH, _REACH)
         parts = [
             b + (away @ s.reshape(len(s), -1)).reshape(len(away), *b.shape[1:])
-            for b, s in zip(_parts(self.at_center), _parts(self.slopes), strict=True)
+            for b, s in zip(parts_of(self.at_center), parts_of(self.slopes), strict=True)
         ]
         return Point(*parts[:3], np.clip(parts[3], 0.05, 1.0))
 
@@ -164,10 +164,6 @@ def chunks(nested: Nested, n: int) -> list[slice]:
     each = max(each, nested.n_scenarios * nested.n_places * (nested.n_own + nested.n_shared))
     some = max(1, _AT_ONCE // each)
     return [slice(i, i + some) for i in range(0, n, some)]
-
-
-def _parts(point: Point) -> tuple[Floats, Floats, Floats, Floats]:
-    return point.shared, point.own, point.center, point.spread
 
 
 def likelihood_of(resolved: Resolved, blocks: LatentBlocks) -> Verdicts | Categories:
@@ -337,7 +333,7 @@ def _explore(
             )
             for part in chunks(nested, len(rows))
         ]
-        modes = (np.concatenate(p) for p in zip(*(_parts(f.mode) for f in found), strict=True))
+        modes = (np.concatenate(p) for p in zip(*(parts_of(f.mode) for f in found), strict=True))
         return np.concatenate([f.value for f in found]), Point(*modes)
 
     def weak_prior(rows: Floats) -> Floats:
@@ -345,7 +341,7 @@ def _explore(
         value = -0.5 * (every[:, free] ** 2).sum(axis=1) / _TYPICAL**2
         return value if cuts is None else value + log_prior_of_stops(cuts)
 
-    flat = Point(*(np.zeros((d, *p.shape[1:])) for p in _parts(point)))
+    flat = Point(*(np.zeros((d, *p.shape[1:])) for p in parts_of(point)))
     guide = Guide(center, point, flat)
     i, j = np.triu_indices(d, 1)
     step = _STEP * np.eye(d)
@@ -353,8 +349,8 @@ def _explore(
     curvature = np.zeros((d, d))
     for round_ in range(_MOST_STEPS):
         value, modes = look(center + around, guide)
-        slopes = Point(*((p[1 : d + 1] - p[d + 1 :]) / (2 * _STEP) for p in _parts(modes)))
-        guide = Guide(center, modes.of(slice(0, 1)), slopes)
+        slopes = Point(*((p[1 : d + 1] - p[d + 1 :]) / (2 * _STEP) for p in parts_of(modes)))
+        guide = Guide(center, Point(*(p[:1] for p in parts_of(modes))), slopes)
         up, down = value[1 : d + 1], value[d + 1 :]
         slope = (up - down) / (2 * _STEP)
         curvature[np.arange(d), np.arange(d)] = (2 * value[0] - up - down) / _STEP**2

@@ -12,7 +12,7 @@ scenario's effects are those of one of its M draws, by their weights.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,10 @@ _FEW_NODES, N_NODES = 5, 7
 
 # Newton stops where the next step would gain less than this.
 NEAR = 1e-3
-_MOST_STEPS = 25
+_MOST_STEPS = 15
+
+# Share of the curvature of a leaf's scores that integrating the leaf takes away.
+_MOST_TAKEN = 0.9999
 
 # No step moves a predictor further.
 _LONGEST = 3.0
@@ -48,9 +51,10 @@ class Point:
     center: Floats
     spread: Floats
 
-    def of(self, rows: Ints | slice) -> Point:
-        """Return some of the rows."""
-        return Point(self.shared[rows], self.own[rows], self.center[rows], self.spread[rows])
+
+def parts_of(point: Point) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return a point's arrays."""
+    return point.shared, point.own, point.center, point.spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,16 +186,26 @@ class Nested:
         """
         blocks, n = self.blocks, len(sd)
         scales = _Scales(sd[:, blocks.shared_sd], sd[:, blocks.own_sd], sd[:, blocks.leaf_sd])
-        point = start
-        for step in range(1, _MOST_STEPS + 1):
-            look = self._look(scales, point, stops)
-            move = self._step(scales, look.system, look.gradient, point)
+        shared, own, center, spread = (p.copy() for p in parts_of(start))
+        value, n = np.empty(len(sd)), len(sd)
+        left, look, step = np.arange(n), None, 0
+        while left.size and step < _MOST_STEPS:
+            step += 1
+            here = scales.of(left)
+            point = Point(shared[left], own[left], center[left], spread[left])
+            look = self._look(here, point, None if stops is None else stops[left])
+            move = self._step(here, look.system, look.gradient, point)
             squares = (point.shared**2).sum(axis=1) + (point.own**2).sum(axis=(1, 2))
-            value = look.leaves.log_value - 0.5 * squares + 0.5 * move.gain
-            point = self._moved(scales, look, point, move)
-            if look.is_exact and (move.gain < near).all():
-                break
-        mode, value = point, value - 0.5 * look.system.log_volume
+            value[left] = look.leaves.log_value - 0.5 * squares + 0.5 * move.gain
+            value[left] -= 0.5 * look.system.log_volume
+            point = self._moved(here, look, point, move)
+            shared[left], own[left], center[left], spread[left] = parts_of(point)
+            far = move.gain >= near
+            # The last look serves all where all come to an end together.
+            look = look if left.size == n and not far.any() else None
+            left = left[far]
+        mode = point = Point(shared, own, center, spread)
+        look = look or self._look(scales, point, stops)
         if to_mean:
             move = self._step(scales, look.system, look.gradient + self._third(look), point)
             point = self._moved(scales, look, point, move)
@@ -203,13 +217,7 @@ class Nested:
         eta = self._predictor(scales.shared * point.shared, scales.own * point.own)
         found = self._leaves(eta, scales.leaf, point.center, point.spread, stops)
         gradient = (self._add @ found.slope.reshape(len(eta), -1).T).T.reshape(eta.shape)
-        try:
-            return _Look(eta, found, gradient, self._system(found, scales), True)
-        except np.linalg.LinAlgError:
-            # Nodes that miss their leaf: curvatures without what its levels share
-            # are too large, and never of the wrong sign.
-            found = replace(found, off=np.zeros_like(found.off))
-            return _Look(eta, found, gradient, self._system(found, scales), False)
+        return _Look(eta, found, gradient, self._system(found, scales))
 
     def _moved(self, scales: _Scales, look: _Look, point: Point, move: _Move) -> Point:
         """Return the point after a move, or as much of it as moves no predictor too far."""
@@ -346,6 +354,13 @@ class Nested:
         follow = (first @ (share * away)[..., None])[..., 0]
         curved = (second @ share[..., None])[..., 0]
         off = first - slope[..., None]
+        # What a leaf's scores have in common takes from their curvature, and never all
+        # of it: where it seems to, the nodes have missed the leaf.
+        joint = (share[:, :, None, :] * off**2).sum(axis=-1)
+        taken = (joint / np.maximum(curved, 1e-300)).sum(axis=-1)
+        off *= np.sqrt(np.where(taken > _MOST_TAKEN, 0.9 / np.maximum(taken, 0.9), 1.0))[
+            :, :, None, None
+        ]
         return _Leaves(
             log_value, slope, curved, off, share, second, third, center, spread, follow
         )
@@ -445,6 +460,9 @@ class _Scales:
     own: Floats
     leaf: Floats
 
+    def of(self, rows: Ints) -> _Scales:
+        return _Scales(self.shared[rows], self.own[rows], self.leaf[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class _Move:
@@ -455,13 +473,12 @@ class _Move:
 
 @dataclass(frozen=True, eq=False)
 class _Look:
-    """A point's predictors, leaves and Hessian; whether the Hessian is the true one."""
+    """A point's predictors, leaves and Hessian."""
 
     eta: Floats
     leaves: _Leaves
     gradient: Floats
     system: _System
-    is_exact: bool
 
 
 @dataclass(frozen=True, eq=False)
