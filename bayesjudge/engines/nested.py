@@ -32,6 +32,12 @@ _FEW_NODES, N_NODES = 5, 7
 NEAR = 1e-3
 _MOST_STEPS = 15
 
+# How far nodes may lie from their leaf, in its sds, where they are believed.
+_STRAYED = 0.7
+
+# Least variance of a leaf's nodes, as a share of what the curvature says.
+_LEAST_SPREAD = 0.4
+
 # Share of the curvature of a leaf's scores that integrating the leaf takes away.
 _MOST_TAKEN = 0.9999
 
@@ -200,7 +206,7 @@ class Nested:
             value[left] -= 0.5 * look.system.log_volume
             point = self._moved(here, look, point, move)
             shared[left], own[left], center[left], spread[left] = parts_of(point)
-            far = move.gain >= near
+            far = (move.gain >= near) | (look.leaves.strayed > _STRAYED)
             # The last look serves all where all come to an end together.
             look = look if left.size == n and not far.any() else None
             left = left[far]
@@ -347,12 +353,16 @@ class Nested:
         share /= total
         log_value = (np.log(total[..., 0]) + top[..., 0] + np.log(spread)).sum(axis=1)
         slope = (first @ share[..., None])[..., 0]
+        before = center
         center = (share * nodes).sum(axis=-1)
         away = nodes - center[..., None]
-        # Of a normal prior and a log-concave likelihood: no wider than the prior.
-        spread = np.sqrt(np.clip((share * away**2).sum(axis=-1), 1e-6, 1.0))
-        follow = (first @ (share * away)[..., None])[..., 0]
         curved = (second @ share[..., None])[..., 0]
+        # A normal prior and a log-concave likelihood: no wider than the prior, nor much
+        # narrower than the curvature says, or nodes off their leaf would close up.
+        least = _LEAST_SPREAD / (1.0 + leaf_sd**2 * curved.sum(axis=-1))
+        spread = np.sqrt(np.clip((share * away**2).sum(axis=-1), least, 1.0))
+        strayed = (np.abs(center - before) / spread).max(axis=1)
+        follow = (first @ (share * away)[..., None])[..., 0]
         off = first - slope[..., None]
         # What a leaf's scores have in common takes from their curvature, and never all
         # of it: where it seems to, the nodes have missed the leaf.
@@ -362,7 +372,7 @@ class Nested:
             :, :, None, None
         ]
         return _Leaves(
-            log_value, slope, curved, off, share, second, third, center, spread, follow
+            log_value, slope, curved, off, share, second, third, center, spread, follow, strayed
         )
 
     def _system(self, found: _Leaves, scales: _Scales) -> _System:
@@ -493,6 +503,7 @@ class _Leaves:
     center: Floats
     spread: Floats
     follow: Floats
+    strayed: Floats
 
 
 @dataclass(frozen=True, eq=False)
