@@ -18,7 +18,8 @@ from bayesjudge.engines.cell_likelihoods import Categories, Verdicts, category_e
 from bayesjudge.engines.latent_blocks import LatentBlocks, lay_blocks
 from bayesjudge.engines.latent_effects import leaf_effects
 from bayesjudge.engines.latent_target import likelihood_of
-from bayesjudge.engines.nested import Estimate, Nested, gauss_hermite, sobol_points
+from bayesjudge.engines.leaf_integrals import gauss_hermite
+from bayesjudge.engines.nested import Estimate, Nested, sobol_points
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.engines.surrogate import Surrogate, concave
 from bayesjudge.errors import ModelError
@@ -230,7 +231,9 @@ def test_estimates_are_without_bias(
     rng = np.random.default_rng(1)
     n_sd = sum(max(len(t.by_labels), 1) for t in resolved.terms)
     sd = np.concatenate([rng.uniform(0.4, 1.5, n_sd), [1.0]])
-    stops = None if model == "verdict" else np.array([-0.5, 0.4, 0.2])[: len(resolved.categories) - 1]
+    stops = (
+        None if model == "verdict" else np.array([-0.5, 0.4, 0.2])[: len(resolved.categories) - 1]
+    )
     twin = prior_monte_carlo(resolved, sd, stops, 100_000)
     n = 600
     rows = None if stops is None else np.repeat(stops[None], n, axis=0)

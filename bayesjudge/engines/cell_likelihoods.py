@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, log_ndtr
 
+from bayesjudge.errors import ModelError
 from bayesjudge.response import cutpoints_from_stops
 
 type Floats = NDArray[np.float64]
@@ -49,7 +50,10 @@ class Verdicts:
         return np.asarray((k * log_ndtr(x) + (n - k) * log_ndtr(-x)).sum(axis=2))
 
     def slopes(
-        self, eta: Floats, leaf: Floats, stops: Floats | None  # noqa: ARG002
+        self,
+        eta: Floats,
+        leaf: Floats,
+        stops: Floats | None,  # noqa: ARG002
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Return values (R, L, Q), and first, minus second, third derivatives (R, L, J, Q)."""
         k, n = self.successes[..., None], self.trials[..., None]
@@ -125,7 +129,8 @@ class Categories:
 
     def _ends(self, stops: Floats | None) -> tuple[Floats, Floats, Floats]:
         """Return where each observation's category begins and ends, and its log share."""
-        assert stops is not None
+        if stops is None:
+            raise ModelError("categories are given no cutpoints")
         lower, upper, log_share = category_ends(stops, self.link)
         return lower[:, self.category], upper[:, self.category], log_share[:, self.category]
 

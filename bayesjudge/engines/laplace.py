@@ -30,8 +30,7 @@ from bayesjudge.engines.importance import (
 )
 from bayesjudge.engines.latent_blocks import LatentBlocks, lay_blocks
 from bayesjudge.engines.latent_effects import effects_of
-from bayesjudge.engines.latent_target import LatentTarget, chunks, settle_latent
-from bayesjudge.engines.modes import Start
+from bayesjudge.engines.latent_target import LatentStart, LatentTarget, chunks, settle_latent
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.engines.sampled import kept_terms
 from bayesjudge.errors import ModelError
@@ -138,12 +137,10 @@ def _weighted(
     rng: np.random.Generator,
     resolved: Resolved,
     blocks: LatentBlocks,
-    start: Start,
+    start: LatentStart,
     settings: Settings,
 ) -> _Weighted:
     target = start.target
-    assert isinstance(target, LatentTarget)
-    assert target.nested is not None
     costly = blocks.predictor.size + blocks.own.size > _CHEAP
     n_draws = _enough_draws(rng, target, start.mean)
     coordinates = np.zeros(start.mean.size, np.int64)
@@ -188,10 +185,7 @@ def _taught(target: LatentTarget, lessons: list[tuple[Floats, Floats]]) -> Laten
     return replace(target, surrogate=surrogate)
 
 
-def _estimates(
-    rng: np.random.Generator, target: LatentTarget, y: Floats, n_draws: int
-) -> Floats:
-    assert target.nested is not None
+def _estimates(rng: np.random.Generator, target: LatentTarget, y: Floats, n_draws: int) -> Floats:
     parts = [target.estimate(y[rows], rng, n_draws)[0] for rows in chunks(target.nested, len(y))]
     return np.concatenate(parts)
 
@@ -218,7 +212,6 @@ def _final(
     costly: bool,
 ) -> _Weighted:
     """Draw until the weights carry the effective size wanted, or more would be a waste."""
-    assert target.nested is not None
     terms, n = kept_terms(resolved, settings), settings.chains * settings.draws
     at_once, most = (_COSTLY_AT_ONCE, _MOST_COSTLY) if costly else (_AT_ONCE, _MOST)
     ys, values, ratios, intercepts = [], [], [], []
@@ -268,13 +261,12 @@ def _reported(target: LatentTarget, y: Floats) -> Floats:
 def _finish(
     rng: np.random.Generator,
     resolved: Resolved,
-    start: Start,
+    start: LatentStart,
     found: _Weighted,
     settings: Settings,
 ) -> Draws:
     """Keep draws by their weights, and name what they hold."""
     target, shape = start.target, (settings.chains, settings.draws)
-    assert isinstance(target, LatentTarget)
     chosen = resample(rng, found.log_weight, settings.chains * settings.draws)
     x = found.x[chosen]
     scales = scales_at(x, target.sites, target.frame, target.fixed)

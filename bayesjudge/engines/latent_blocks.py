@@ -8,13 +8,12 @@ levels are independent of one another, an integral in one dimension each.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesjudge.engines.effects import is_kept, sd_offsets
-from bayesjudge.engines.observations import observe
+from bayesjudge.engines.effects import sd_offsets
+from bayesjudge.engines.observations import Observations, observe
 from bayesjudge.resolution import Resolved, ResolvedTerm
 from bayesjudge.scores.keys import cell_keys
 
@@ -142,9 +141,7 @@ def lay_blocks(resolved: Resolved) -> LatentBlocks | str:
     for term in resolved.terms:
         if not _is_local(term):
             basis = _basis(term)
-            shared_terms.append(
-                SharedTerm(term, slice(width, width + basis.shape[1]), basis)
-            )
+            shared_terms.append(SharedTerm(term, slice(width, width + basis.shape[1]), basis))
             width += basis.shape[1]
     if width > _MOST_SHARED:
         return f"{width} effects that scenarios share"
@@ -159,7 +156,7 @@ def _fill(
     finest: int,
     shared_terms: tuple[SharedTerm, ...],
     width: int,
-    seen: object,
+    seen: Observations,
 ) -> LatentBlocks | str:
     terms, starts = resolved.terms, sd_offsets(resolved.terms)
     others = [i for i in range(len(terms)) if i != finest]
@@ -211,12 +208,16 @@ def _fill(
     leaf_scenario = np.zeros(shape[0], np.int64)
     leaf_scenario[leaf] = scenario
 
-    def spread(values: NDArray[np.generic], blank: float) -> NDArray[np.generic]:
-        out = np.full(shape, blank, values.dtype)
-        out[leaf, slot] = values
+    def spread(values: Floats | None) -> Floats:
+        out = np.zeros(shape)
+        if values is not None:
+            out[leaf, slot] = values
         return out
 
-    verdicts = resolved.spec.family == "bernoulli"
+    category = None
+    if seen.category is not None:
+        category = np.zeros(shape, np.int64)
+        category[leaf, slot] = seen.category
     return LatentBlocks(
         own=own,
         shared=shared,
@@ -231,9 +232,9 @@ def _fill(
         leaf_sd=starts[finest] + _by(terms[finest], leaf_level),
         leaf_scenario=leaf_scenario,
         predictor=predictor,
-        count=spread(seen.trials if verdicts else seen.count, 0.0),
-        successes=spread(seen.successes, 0.0) if verdicts else None,
-        category=None if verdicts else spread(seen.category, 0),
+        count=spread(seen.trials if category is None else seen.count),
+        successes=spread(seen.successes) if category is None else None,
+        category=category,
     )
 
 
@@ -280,8 +281,13 @@ def _scenarios(resolved: Resolved, codes: list[Ints]) -> Ints | None:
 
 def _basis(term: ResolvedTerm) -> Floats:
     """Return orthonormal columns of the effects that sum to zero over the centred facets."""
-    parts = [_contrasts(n) if c else np.eye(n) for n, c in zip(term.shape, term.centred, strict=True)]
-    return reduce(np.kron, parts)
+    parts = [
+        _contrasts(n) if c else np.eye(n) for n, c in zip(term.shape, term.centred, strict=True)
+    ]
+    out: Floats = np.ones((1, 1))
+    for part in parts:
+        out = np.asarray(np.kron(out, part), dtype=np.float64)
+    return out
 
 
 def _contrasts(n: int) -> Floats:
@@ -305,7 +311,7 @@ def _by_of_columns(one: SharedTerm) -> Ints:
 
 
 def _numbered(key: Ints) -> tuple[Ints, Ints]:
-    """Number keys from 0; the number of each row, and a row of each number."""
+    """Return the number of each row's key, counted from 0, and a row of each number."""
     _, first, number = np.unique(key, return_index=True, return_inverse=True)
     return number.astype(np.int64), first
 

@@ -19,9 +19,9 @@ from bayesjudge.engines.coordinates import (
     size,
     slots,
 )
+from bayesjudge.engines.effects import Integrated, forward_slope
 from bayesjudge.engines.latent_blocks import LatentBlocks
 from bayesjudge.engines.modes import (
-    Start,
     Target,
     carried,
     find_mode,
@@ -31,7 +31,9 @@ from bayesjudge.engines.modes import (
 )
 from bayesjudge.engines.nested import Approximation, Estimate, Nested, Point, parts_of
 from bayesjudge.engines.sampled import starting_values
+from bayesjudge.engines.streams import Streams
 from bayesjudge.engines.surrogate import Surrogate, concave, floor_of, natural
+from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
 from bayesjudge.spec import Prior, Scale
 
@@ -55,7 +57,7 @@ _SETTLED = 0.3
 
 
 @dataclass(frozen=True, eq=False)
-class Cheap:
+class Cheap(Integrated):
     """The surrogate as a function of the scales alone, at some cutpoints."""
 
     surrogate: Surrogate
@@ -65,6 +67,24 @@ class Cheap:
         """Return log-likelihoods (n,) of scales (n, n_sd)."""
         stops = None if self.stops is None else np.repeat(self.stops, len(sd), axis=0)
         return self.surrogate.values(sd, stops)
+
+    def slope(self, sd: Floats, noise: Floats) -> tuple[float, Floats, Floats]:
+        """Return the log-likelihood and its derivatives for one set, (n_sd,) and (V,)."""
+        return forward_slope(self.values, sd, noise)
+
+    def kept_effects(self, sd: Floats, noise: Floats, streams: Streams) -> dict[str, Floats]:  # noqa: ARG002
+        """Return no effects: they come with the likelihood's estimates."""
+        return {}
+
+    def other_effects(
+        self,
+        sd: Floats,  # noqa: ARG002
+        noise: Floats,  # noqa: ARG002
+        streams: Streams,  # noqa: ARG002
+        kept: dict[str, Floats],  # noqa: ARG002
+    ) -> dict[str, Floats]:
+        """Return no effects."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,11 +165,21 @@ class Guide:
             b + (away @ s.reshape(len(s), -1)).reshape(len(away), *b.shape[1:])
             for b, s in zip(parts_of(self.at_center), parts_of(self.slopes), strict=True)
         ]
-        return Point(*parts[:3], np.clip(parts[3], 0.05, 1.0))
+        shared, own, center, spread = parts
+        return Point(shared, own, center, np.clip(spread, 0.05, 1.0))
 
 
 # How far modes are followed along their slopes.
 _REACH = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class LatentStart:
+    """A target in coordinates that suit it, with mean (D,) and covariance (D, D) there."""
+
+    target: LatentTarget
+    mean: Floats
+    covariance: Floats
 
 
 def log_prior_of_stops(stops: Floats) -> Floats:
@@ -170,11 +200,12 @@ def likelihood_of(resolved: Resolved, blocks: LatentBlocks) -> Verdicts | Catego
     """Return the likelihood of the counts."""
     if blocks.successes is not None:
         return Verdicts(blocks.count, blocks.successes, resolved.spec.link)
-    assert blocks.category is not None
+    if blocks.category is None:
+        raise ModelError(f"family {resolved.spec.family!r} has no counts", "", "Use another engine")
     return Categories(blocks.category, blocks.count, resolved.spec.link)
 
 
-def settle_latent(resolved: Resolved, blocks: LatentBlocks) -> Start:
+def settle_latent(resolved: Resolved, blocks: LatentBlocks) -> LatentStart:
     """Find where the posterior lies, and coordinates that suit it there.
 
     Expectation and maximization come near, Newton's steps by differences go on; from
@@ -203,7 +234,7 @@ def settle_surrogate(
     guide: Guide,
     sd: Floats,
     stops: Floats | None,
-) -> Start:
+) -> LatentStart:
     """Lay coordinates about the surrogate's posterior, from scales near its mode (1, n_sd)."""
     n_stops = 0 if stops is None else stops.shape[1]
     d = size(sites) + n_stops
@@ -226,7 +257,8 @@ def settle_surrogate(
         old, target = target, moved(target, new)
         x = carried(x, sites, old, target, spread_mean)
     x = find_mode(target, x, spreads)
-    return lay_out(target, x, spreads, spread_mean, spread_sd, signed=False)
+    found = lay_out(target, x, spreads, spread_mean, spread_sd, signed=False)
+    return LatentStart(moved(target, found.target.frame), found.mean, found.covariance)
 
 
 def _free_scales(sites: tuple[ScaleSite, ...]) -> Ints:
@@ -369,7 +401,5 @@ def _explore(
         center = center + move * min(1.0, _LONGEST / np.abs(move).max())
         center[:n_scales] = np.maximum(center[:n_scales], np.log(floor) + 0.01)
     sd, stops = scales(center[None])
-    surrogate = Surrogate(
-        free, floor, center, slope, concave(curvature), np.ones(d), np.zeros(0)
-    )
+    surrogate = Surrogate(free, floor, center, slope, concave(curvature), np.ones(d), np.zeros(0))
     return surrogate, guide, sd, stops

@@ -123,11 +123,13 @@ def settle(
     return lay_out(target, x, spreads, spread_mean, spread_sd, signed)
 
 
-def moved(target: Target, frame: Frame) -> Target:
+def moved[T: Target](target: T, frame: Frame) -> T:
+    """Return a target in other coordinates."""
     return replace(target, frame=frame)
 
 
 def find_mode(target: Target, start: Floats, held: NDArray[np.bool_]) -> Floats:
+    """Return where a density is highest, (D,), coordinates that are held as they were."""
     free = ~held
 
     def objective(x: Floats) -> tuple[float, Floats]:

@@ -1,13 +1,14 @@
 """A latent family's likelihood given its scales, effects integrated out.
 
-Leaves are integrated by Gauss-Hermite nodes about where each lies. What is left,
-effects of scenarios (z_s) and those they share (z_0), all at unit scale, has a
-normal approximation at its mode (nested Laplace: Tierney and Kadane 1986; Rue,
-Martino and Chopin 2009). It is not taken for the truth: z_0 is drawn from it, and
-given that draw each scenario's integral is the mean of M importance weights. Their
-product is without bias, so that draws of the scales weighted by it have the exact
-posterior (importance sampling squared: Tran, Scharth, Pitt and Kohn 2013), and each
-scenario's effects are those of one of its M draws, by their weights.
+Leaves are integrated by Gauss-Hermite nodes about where each lies, to an error far
+below that of any draw. What is left, effects of scenarios (z_s) and those they share
+(z_0), all at unit scale, has a normal approximation at its mode (nested Laplace:
+Tierney and Kadane 1986; Rue, Martino and Chopin 2009). It is not taken for the truth:
+z_0 is drawn from it, and given that draw each scenario's integral is the mean of M
+importance weights. Their product is without bias, so that draws of the scales weighted
+by it have the exact posterior (importance sampling squared: Tran, Scharth, Pitt and
+Kohn 2013), and each scenario's effects are those of one of its M draws, by their
+weights.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import logsumexp, ndtri
+from scipy.special import ndtri
 
 from bayesjudge.engines.cell_likelihoods import Categories, Verdicts
 from bayesjudge.engines.latent_blocks import LatentBlocks
+from bayesjudge.engines.leaf_integrals import (
+    N_NODES,
+    Leaves,
+    integrate_leaves,
+    log_integrals,
+    third_cumulants,
+)
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
-
-# Nodes of a leaf's integral while the mode is looked for, and of its likelihood.
-_FEW_NODES, N_NODES = 5, 7
 
 # Newton stops where the next step would gain less than this.
 NEAR = 1e-3
@@ -34,12 +39,6 @@ _MOST_STEPS = 15
 
 # How far nodes may lie from their leaf, in its sds, where they are believed.
 _STRAYED = 0.7
-
-# Least variance of a leaf's nodes, as a share of what the curvature says.
-_LEAST_SPREAD = 0.4
-
-# Share of the curvature of a leaf's scores that integrating the leaf takes away.
-_MOST_TAKEN = 0.9999
 
 # No step moves a predictor further.
 _LONGEST = 3.0
@@ -117,12 +116,6 @@ class Estimate:
     predictor: Floats
 
 
-def gauss_hermite(n: int) -> tuple[Floats, Floats]:
-    """Return nodes x, and log weights of f(x) where the integral is that of f."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(n)
-    return nodes, np.log(weights / weights.sum()) + 0.5 * nodes**2
-
-
 def sobol_points(n: int, width: int) -> Floats:
     """Return n points of Sobol's sequence, (n, width)."""
     from scipy.stats import qmc
@@ -145,8 +138,6 @@ class Nested:
         self.n_shared = blocks.shared.shape[1]
         self.n_leaves, self.n_seen = blocks.predictor.shape
         self._points: dict[int, Floats] = {}
-        self._few, self._few_weights = gauss_hermite(_FEW_NODES)
-        self._nodes, self._log_weights = gauss_hermite(N_NODES)
         size = self.n_scenarios * self.n_places
         flat = blocks.predictor.ravel()
         self._add = csr_array(
@@ -175,7 +166,12 @@ class Nested:
         return Point(np.zeros((n, self.n_shared)), own, np.zeros(leaves), np.ones(leaves))
 
     def approximate(
-        self, sd: Floats, stops: Floats | None, start: Point, near: float = NEAR, to_mean: bool = False
+        self,
+        sd: Floats,
+        stops: Floats | None,
+        start: Point,
+        near: float = NEAR,
+        to_mean: bool = False,
     ) -> Approximation:
         """Find the mode of all effects but leaves' at T sets of scales.
 
@@ -216,12 +212,17 @@ class Nested:
             move = self._step(scales, look.system, look.gradient + self._third(look), point)
             point = self._moved(scales, look, point, move)
             look = self._look(scales, point, stops)
-        return Approximation(mode, point, value, scales, look.eta, look.leaves.follow, look.system, step)
+        return Approximation(
+            mode, point, value, scales, look.eta, look.leaves.follow, look.system, step
+        )
 
     def _look(self, scales: _Scales, point: Point, stops: Floats | None) -> _Look:
         """Integrate leaves at a point, and factor the Hessian."""
         eta = self._predictor(scales.shared * point.shared, scales.own * point.own)
-        found = self._leaves(eta, scales.leaf, point.center, point.spread, stops)
+        cell = eta.reshape(len(eta), -1)[:, self.blocks.predictor]
+        found = integrate_leaves(
+            self.likelihood, cell, scales.leaf, point.center, point.spread, stops
+        )
         gradient = (self._add @ found.slope.reshape(len(eta), -1).T).T.reshape(eta.shape)
         return _Look(eta, found, gradient, self._system(found, scales))
 
@@ -246,9 +247,10 @@ class Nested:
         shared = at.point.shared + off
         about = at.point.own - (at.system.pull @ off[:, None, :, None])[..., 0]
         draws = self._spread_out(rng, n, n_draws)
-        own = about[:, None] + (
-            at.system.root.transpose(0, 1, 3, 2)[:, None] @ draws[..., None]
-        )[..., 0]
+        own = (
+            about[:, None]
+            + (at.system.root.transpose(0, 1, 3, 2)[:, None] @ draws[..., None])[..., 0]
+        )
         by_shared = (at.scales.shared * shared) @ self.blocks.shared.T
         scaled = at.scales.own[:, None] * own
         eta = by_shared[:, None, None] + (self.blocks.own @ scaled[..., None])[..., 0]
@@ -285,14 +287,11 @@ class Nested:
         """Return log-likelihoods at rows of cutpoints (n, T), effects but leaves' as they are."""
         n = len(stops)
         row = np.zeros(n, np.int64)
-        eta = self._predictor(
-            at.scales.shared * at.point.shared, at.scales.own * at.point.own
-        )
+        eta = self._predictor(at.scales.shared * at.point.shared, at.scales.own * at.point.own)
         cell = eta.reshape(1, -1)[:, self.blocks.predictor][row]
-        nodes = at.point.center[..., None] + at.point.spread[..., None] * self._nodes
-        g = (at.scales.leaf[..., None] * nodes)[row]
-        log_f = self.likelihood.values(cell, g, stops) - 0.5 * nodes**2 + self._log_weights
-        return np.asarray(logsumexp(log_f, axis=-1).sum(axis=1))
+        leaf, center, spread = (v[row] for v in (at.scales.leaf, at.point.center, at.point.spread))
+        found = log_integrals(self.likelihood, cell, leaf, center, spread, stops)
+        return np.asarray(found.sum(axis=1))
 
     def _shift(self, eta: Floats, at: Approximation) -> Floats:
         """Return how far leaves' centers have moved with their predictors, (T, L)."""
@@ -319,12 +318,8 @@ class Nested:
             change = cell - base[which][:, self.blocks.predictor]
             center = at.point.center[which] + (at.follow[which] * change).sum(axis=-1)
             spread = at.point.spread[which]
-            nodes = center[..., None] + spread[..., None] * self._nodes
-            g = at.scales.leaf[which][..., None] * nodes
             own = None if stops is None else stops[which]
-            log_f = self.likelihood.values(cell, g, own) - 0.5 * nodes**2 + self._log_weights
-            top = log_f.max(axis=-1)
-            log_f = np.log(np.exp(log_f - top[..., None]).sum(axis=-1)) + top + np.log(spread)
+            log_f = log_integrals(self.likelihood, cell, at.scales.leaf[which], center, spread, own)
             target[here] = self._sum_leaves(log_f)
         return out
 
@@ -337,50 +332,13 @@ class Nested:
         by_shared = shared @ self.blocks.shared.T
         return np.asarray(by_shared[:, None] + (self.blocks.own @ own[..., None])[..., 0])
 
-    def _leaves(
-        self, eta: Floats, leaf_sd: Floats, center: Floats, spread: Floats, stops: Floats | None
-    ) -> _Leaves:
-        """Integrate leaves out; slopes and curvatures in predictors."""
-        nodes = center[..., None] + spread[..., None] * self._few
-        cell = eta.reshape(len(eta), -1)[:, self.blocks.predictor]
-        value, first, second, third = self.likelihood.slopes(
-            cell, leaf_sd[..., None] * nodes, stops
-        )
-        log_f = value - 0.5 * nodes**2 + self._few_weights
-        top = log_f.max(axis=-1, keepdims=True)
-        share = np.exp(log_f - top)
-        total = share.sum(axis=-1, keepdims=True)
-        share /= total
-        log_value = (np.log(total[..., 0]) + top[..., 0] + np.log(spread)).sum(axis=1)
-        slope = (first @ share[..., None])[..., 0]
-        before = center
-        center = (share * nodes).sum(axis=-1)
-        away = nodes - center[..., None]
-        curved = (second @ share[..., None])[..., 0]
-        # A normal prior and a log-concave likelihood: no wider than the prior, nor much
-        # narrower than the curvature says, or nodes off their leaf would close up.
-        least = _LEAST_SPREAD / (1.0 + leaf_sd**2 * curved.sum(axis=-1))
-        spread = np.sqrt(np.clip((share * away**2).sum(axis=-1), least, 1.0))
-        strayed = (np.abs(center - before) / spread).max(axis=1)
-        follow = (first @ (share * away)[..., None])[..., 0]
-        off = first - slope[..., None]
-        # What a leaf's scores have in common takes from their curvature, and never all
-        # of it: where it seems to, the nodes have missed the leaf.
-        joint = (share[:, :, None, :] * off**2).sum(axis=-1)
-        taken = (joint / np.maximum(curved, 1e-300)).sum(axis=-1)
-        off *= np.sqrt(np.where(taken > _MOST_TAKEN, 0.9 / np.maximum(taken, 0.9), 1.0))[
-            :, :, None, None
-        ]
-        return _Leaves(
-            log_value, slope, curved, off, share, second, third, center, spread, follow, strayed
-        )
-
-    def _system(self, found: _Leaves, scales: _Scales) -> _System:
+    def _system(self, found: Leaves, scales: _Scales) -> _System:
         """Factor Newton's matrix, scenarios first."""
         shared_sd, own_sd = scales.shared, scales.own
         n, s, (e, g) = len(own_sd), self.n_scenarios, self.blocks.shared.shape
         design = self.blocks.own * own_sd[:, :, None, :]
         turned = design.transpose(0, 1, 3, 2)
+        outside: Floats
         if self._diagonal:
             curved = found.curved - (found.off**2 @ found.share[..., None])[..., 0]
             if self.n_seen > 1:
@@ -409,12 +367,12 @@ class Nested:
         outside[:, np.arange(g), np.arange(g)] += 1.0
         factor = np.linalg.cholesky(inside)
         root = np.linalg.inv(factor)
-        half = (root @ border).reshape(n, -1, g)
-        outside -= half.transpose(0, 2, 1) @ half
+        half = root @ border
+        flat = half.reshape(n, -1, g)
+        outside -= flat.transpose(0, 2, 1) @ flat
         shared_factor = np.linalg.cholesky(outside)
         log_volume = 2 * np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=(1, 2))
         log_volume += 2 * np.log(np.diagonal(shared_factor, axis1=-2, axis2=-1)).sum(axis=1)
-        half = half.reshape(n, s, self.n_own, g)
         pull = root.transpose(0, 1, 3, 2) @ half
         return _System(design, root, half, pull, shared_factor, log_volume)
 
@@ -440,25 +398,17 @@ class Nested:
         are mostly 0, the mean of many scenarios' effects is lower than their mode, and
         what they share is higher than at theirs.
         """
-        found, system = look.leaves, look.system
+        system = look.system
         n, s, e = len(look.eta), self.n_scenarios, self.n_places
         spread = system.root @ system.design.transpose(0, 1, 3, 2)
         scenario, place = np.divmod(self.blocks.predictor, e)
-        first, share = found.off, found.share[:, :, None, :]
         if self.n_seen == 1:
             v = (spread**2).sum(axis=2)[:, scenario, place][..., None]
-            turned = v * first
         else:
             v = (spread.transpose(0, 1, 3, 2) @ spread).reshape(n, s, e * e)[
                 :, scenario[:, :1, None], place[:, :, None] * e + place[:, None, :]
             ]
-            turned = v @ first
-        own_v = v if self.n_seen == 1 else np.diagonal(v, axis1=-2, axis2=-1)[..., None]
-        square = (first * turned).sum(axis=2, keepdims=True)
-        total = (own_v * found.second).sum(axis=2, keepdims=True)
-        # Third cumulants of the leaves' slopes, and their covariances with the second.
-        each = own_v * found.third - total * first - 2.0 * found.second * turned + first * square
-        pull = 0.5 * (each * share).sum(axis=-1)
+        pull = 0.5 * third_cumulants(look.leaves, v)
         return (self._add @ pull.reshape(n, -1).T).T.reshape(n, s, e)
 
 
@@ -486,24 +436,9 @@ class _Look:
     """A point's predictors, leaves and Hessian."""
 
     eta: Floats
-    leaves: _Leaves
+    leaves: Leaves
     gradient: Floats
     system: _System
-
-
-@dataclass(frozen=True, eq=False)
-class _Leaves:
-    log_value: Floats
-    slope: Floats
-    curved: Floats
-    off: Floats
-    share: Floats
-    second: Floats
-    third: Floats
-    center: Floats
-    spread: Floats
-    follow: Floats
-    strayed: Floats
 
 
 @dataclass(frozen=True, eq=False)

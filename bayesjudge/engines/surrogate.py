@@ -69,9 +69,7 @@ class Surrogate:
             value = value + features(away / self.width) @ self.learned
         return np.asarray(value)
 
-    def taught(
-        self, sd: Floats, stops: Floats | None, truth: Floats, noise: Floats
-    ) -> Surrogate:
+    def taught(self, sd: Floats, stops: Floats | None, truth: Floats, noise: Floats) -> Surrogate:
         """Return what it is after looking at log-likelihoods (n,), known to +- noise (n,)."""
         plain = replace(self, learned=np.zeros(0))
         away = self.natural(sd, stops) - self.center
@@ -79,9 +77,7 @@ class Surrogate:
         design = features(away / width)
         rest = truth - plain.values(sd, stops)
         d = len(self.center)
-        prior = np.concatenate(
-            [[1e3], np.full(d, _SLOPE), np.full(d, _SQUARE), np.full(d, _CUBE)]
-        )
+        prior = np.concatenate([[1e3], np.full(d, _SLOPE), np.full(d, _SQUARE), np.full(d, _CUBE)])
         prior = np.concatenate([prior, np.full(design.shape[1] - prior.size, _PRODUCT)])
         scaled = design * prior / noise[:, None]
         system = scaled.T @ scaled + np.eye(prior.size)
