@@ -249,6 +249,20 @@ def test_estimates_are_without_bias(
     assert found.log_likelihood.std() < 1.0
 
 
+def test_laplaces_value_alone_would_be_caught() -> None:
+    """On 180 verdicts it misses by many standard errors of the estimates that mend it."""
+    resolved = laid("verdict", {"backbone": 3, "scenario": 30, "judge": 2}, seed=6)
+    _, nested = nested_of(resolved)
+    n_sd = sum(max(len(t.by_labels), 1) for t in resolved.terms)
+    sd = np.repeat(np.append(np.full(n_sd, 1.5), 2.5)[None], 300, axis=0)
+    at = nested.approximate(sd, None, nested.origin(300), to_mean=True)
+    found = nested.estimate(at, None, np.random.default_rng(2), 8).log_likelihood
+    ratio = np.exp(found - found.max())
+    error = ratio.std() / ratio.mean() / np.sqrt(300)
+    gap = np.log(ratio.mean()) + found.max() - at.value[0]
+    assert abs(gap) > 10 * error
+
+
 def test_one_estimate_without_effects_of_their_own_is_a_leafs_integral() -> None:
     """Scenarios with one term, a leaf, leave nothing but quadrature and the shared draw."""
     resolved = laid("verdict", {"backbone": 2, "scenario": 4, "judge": 1}, seed=2)
@@ -388,7 +402,7 @@ def test_verdicts_are_drawn_by_weights(verdicts: Resolved) -> None:
 def test_categories_go_from_fit_to_a_leaderboard() -> None:
     resolved = laid("ordinal", DEEP | {"scenario": 5}, seed=3, scale=(1, 4))
     scores = replace(design(DEEP | {"scenario": 5}), score=resolved.score, scale=(1.0, 4.0))
-    fit = bj.fit(scores, "ordinal", "laplace", draws=500, random_seed=2)
+    fit = bj.fit(scores, "ordinal", "laplace", draws=250, random_seed=2)
     assert fit.metadata["engine"] == "laplace"
     assert fit.convergence.converged
     assert fit.convergence.r_hat_max is None

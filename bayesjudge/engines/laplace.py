@@ -49,14 +49,14 @@ _PILOTS = 12
 # Estimates that the surrogate learns from at a time, of tables whose leaves and
 # scenarios have few numbers in all and of others, and how often.
 _CHEAP = 20_000
-_LESSONS, _COSTLY_LESSONS = 1000, 250
+_LESSONS, _COSTLY_LESSONS = 500, 250
 _ROUNDS = 3
 
 # Noise of an estimate, roughly.
 _NOISE = 0.6
 
 # Weighted draws: at once, and at most.
-_AT_ONCE, _COSTLY_AT_ONCE = 4000, 500
+_AT_ONCE, _COSTLY_AT_ONCE = 2000, 500
 _MOST, _MOST_COSTLY = 24_000, 6000
 _WANTED_ESS = 1000
 
