@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from bayesjudge.engines.convergence import ESS_LIMIT, PARETO_K_LIMIT
 from bayesjudge.engines.coordinates import blocks as blocks_of
@@ -50,7 +51,10 @@ _PILOTS = 12
 # scenarios have few numbers in all and of others, and how often.
 _CHEAP = 20_000
 _LESSONS, _COSTLY_LESSONS = 500, 250
-_ROUNDS = 3
+_LEAST_LESSONS, _MOST_LESSONS = 2, 6
+
+# Share of estimates that count, weighted by what the surrogate lacks: it knows enough.
+_LEARNED = 0.3
 
 # Noise of an estimate, roughly.
 _NOISE = 0.6
@@ -59,6 +63,9 @@ _NOISE = 0.6
 _AT_ONCE, _COSTLY_AT_ONCE = 2000, 500
 _MOST, _MOST_COSTLY = 24_000, 6000
 _WANTED_ESS = 1000
+
+# Where fewer draws than this count, more would not mend it.
+_LEAST_EFFICIENCY = 0.01
 
 # Share of the effective size, or of that wanted, that every scale must keep.
 _LEAST_SHARE = 0.25
@@ -154,7 +161,7 @@ def _weighted(
     d = start.mean.size
     lessons: list[tuple[Floats, Floats]] = []
     proposal = first_proposal(start.mean, start.covariance)
-    for _ in range(_ROUNDS):
+    for done in range(1, _MOST_LESSONS + 1):
         proposal = adapt(
             rng,
             target.log_density,
@@ -164,8 +171,13 @@ def _weighted(
             (min(4 + d // 4, 16), 16),
         )
         y = proposal.draw(rng, n_lessons)
-        lessons.append((y, estimate(y)))
+        value = estimate(y)
+        lessons.append((y, value))
+        lacking = value - target.log_density(y)
         target = _taught(target, lessons)
+        count = kish_ess(lacking - logsumexp(lacking))
+        if done >= _LEAST_LESSONS and count >= _LEARNED * len(y):
+            break
     proposal = adapt(rng, target.log_density, proposal, coordinates, 2000, (4, 12))
     return _final(rng, resolved, blocks, target, proposal, n_draws, settings, costly)
 
@@ -235,7 +247,8 @@ def _final(
         log_weight, pareto_k = pareto_smooth(log_ratio)
         reported = _reported(target, every)
         ess, least_known = (weighted_ess(log_weight, reported, kept) for kept in (n, None))
-        if ess >= min(_WANTED_ESS, 0.6 * n) or len(every) >= most:
+        hopeless = least_known < _LEAST_EFFICIENCY * len(every)
+        if ess >= min(_WANTED_ESS, 0.6 * n) or len(every) >= most or hopeless:
             break
     return _Weighted(
         every,
