@@ -238,7 +238,7 @@ def test_estimates_are_without_bias(
     n = 600
     rows = None if stops is None else np.repeat(stops[None], n, axis=0)
     at = nested.approximate(np.repeat(sd[None], n, axis=0), rows, nested.origin(n), to_mean=True)
-    found = nested.estimate(at, rows, rng, 4)
+    found = nested.estimate(at, rows, rng, 4, tilt=np.full(nested.n_shared, 0.2))
     log_twin = float(np.log(twin.mean()))
     ratio = np.exp(found.log_likelihood - log_twin)
     error = np.hypot(ratio.std() / np.sqrt(n), twin.std() / twin.mean() / np.sqrt(twin.size))
@@ -321,6 +321,7 @@ def test_leaf_effects_have_their_conditional_density() -> None:
     leaves = (n, len(blocks.leaf_level))
     drawn = Estimate(
         np.zeros(n),
+        np.zeros((n, blocks.shared.shape[1])),
         np.zeros((n, blocks.shared.shape[1])),
         np.zeros((n, *blocks.own.shape[::2])),
         np.zeros(leaves),

@@ -56,8 +56,8 @@ _LEAST_LESSONS, _MOST_LESSONS = 2, 6
 # Share of estimates that count, weighted by what the surrogate lacks: it knows enough.
 _LEARNED = 0.3
 
-# Noise of an estimate, roughly.
-_NOISE = 0.6
+# Noise of an estimate, roughly, and how far shared effects are moved.
+_NOISE, _TILTED = 0.6, 0.4
 
 # Weighted draws: at once, and at most.
 _AT_ONCE, _COSTLY_AT_ONCE = 2000, 500
@@ -154,9 +154,6 @@ def _weighted(
     of_scales = blocks_of(target.sites)
     coordinates[: of_scales.size] = of_scales
 
-    def estimate(y: Floats) -> Floats:
-        return _estimates(rng, target, y, n_draws)
-
     n_lessons = _COSTLY_LESSONS if costly else _LESSONS
     d = start.mean.size
     lessons: list[tuple[Floats, Floats]] = []
@@ -171,10 +168,11 @@ def _weighted(
             (min(4 + d // 4, 16), 16),
         )
         y = proposal.draw(rng, n_lessons)
-        value = estimate(y)
+        value, away = _estimates(rng, target, y, n_draws)
         lessons.append((y, value))
         lacking = value - target.log_density(y)
         target = _taught(target, lessons)
+        target = replace(target, tilt=target.tilt + _slope(value - target.log_density(y), away))
         count = kish_ess(lacking - logsumexp(lacking))
         if done >= _LEAST_LESSONS and count >= _LEARNED * len(y):
             break
@@ -197,17 +195,36 @@ def _taught(target: LatentTarget, lessons: list[tuple[Floats, Floats]]) -> Laten
     return replace(target, surrogate=surrogate)
 
 
-def _estimates(rng: np.random.Generator, target: LatentTarget, y: Floats, n_draws: int) -> Floats:
-    parts = [target.estimate(y[rows], rng, n_draws)[0] for rows in chunks(target.nested, len(y))]
-    return np.concatenate(parts)
+def _slope(lacking: Floats, away: Floats) -> Floats:
+    """Return how densities' errors (n,) rise with the draws of shared effects (n, G).
+
+    Were it all that estimates vary by, draws moved by as much would leave none of it.
+    """
+    # A few far below say nothing of where the posterior is.
+    near = lacking > np.median(lacking) - 4.0 * np.median(np.abs(lacking - np.median(lacking)))
+    rest, design = lacking[near] - lacking[near].mean(), away[near]
+    noise = max(float(rest.var()), _NOISE**2)
+    system = design.T @ design + noise / _TILTED**2 * np.eye(design.shape[1])
+    return np.asarray(np.linalg.solve(system, design.T @ rest))
+
+
+def _estimates(
+    rng: np.random.Generator, target: LatentTarget, y: Floats, n_draws: int, still: bool = False
+) -> tuple[Floats, Floats]:
+    """Return estimates of densities (n,), and the draws of shared effects (n, G)."""
+    found = [
+        target.estimate(y[rows], rng, n_draws, still) for rows in chunks(target.nested, len(y))
+    ]
+    values = [value for value, _, _ in found]
+    return np.concatenate(values), np.concatenate([one.away for _, _, one in found])
 
 
 def _enough_draws(rng: np.random.Generator, target: LatentTarget, mean: Floats) -> int:
     """Return how many draws of the effects make estimates vary little enough, a power of 2."""
     n_draws = _LEAST_DRAWS
+    rows = np.repeat(mean[None], _PILOTS, axis=0)
     while n_draws < _MOST_DRAWS:
-        spread = np.var(_estimates(rng, target, np.repeat(mean[None], _PILOTS, axis=0), n_draws))
-        if spread <= _VARIANCE:
+        if np.var(_estimates(rng, target, rows, n_draws, still=True)[0]) <= _VARIANCE:
             break
         n_draws *= 2
     return n_draws

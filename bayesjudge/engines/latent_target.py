@@ -99,12 +99,15 @@ class LatentTarget(Target):
     nested : Nested
     surrogate : Surrogate
     guide : Guide
+    tilt : (G,) float array
+        As :meth:`Nested.estimate` takes it.
     """
 
     n_stops: int
     nested: Nested
     surrogate: Surrogate
     guide: Guide
+    tilt: Floats
 
     def log_density(self, x: Floats) -> Floats:
         """Return the log density of rows of x, by the surrogate."""
@@ -129,14 +132,14 @@ class LatentTarget(Target):
         return scales.log_prior + log_prior_of_stops(stops), scales.sd, stops
 
     def estimate(
-        self, x: Floats, rng: np.random.Generator, n_draws: int
+        self, x: Floats, rng: np.random.Generator, n_draws: int, still: bool = False
     ) -> tuple[Floats, Floats, Estimate]:
         """Return unbiased log densities of x (n, D), up to a constant; scales; and draws."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             prior, sd, stops = self.parts(x)
             start = self.guide.starting(self.surrogate.natural(sd, stops))
             at = self.nested.approximate(sd, stops, start, _SETTLED, to_mean=True)
-            found = self.nested.estimate(at, stops, rng, n_draws)
+            found = self.nested.estimate(at, stops, rng, n_draws, self.tilt, still)
             value = prior + found.log_likelihood
         return np.where(np.isfinite(value), value, -np.inf), sd, found
 
@@ -241,7 +244,15 @@ def settle_surrogate(
     # Coordinates of cutpoints stand behind those of scales, which know nothing of them.
     frame = Frame(np.arange(d) < size(sites), np.zeros(d), np.zeros(d))
     target = LatentTarget(
-        sites, fixed, frame, Cheap(surrogate, stops), n_stops, nested, surrogate, guide
+        sites,
+        fixed,
+        frame,
+        Cheap(surrogate, stops),
+        n_stops,
+        nested,
+        surrogate,
+        guide,
+        np.zeros(nested.n_shared),
     )
     x = np.zeros(d)
     own = sd[0, :-1] / fixed.unit

@@ -100,6 +100,8 @@ class Estimate:
     Attributes
     ----------
     log_likelihood : (T,)
+    away : (T, G)
+        Standard normal draws that shared effects were made of.
     shared : (T, G)
         Unit-scale effects.
     own : (T, S, m)
@@ -109,6 +111,7 @@ class Estimate:
     """
 
     log_likelihood: Floats
+    away: Floats
     shared: Floats
     own: Floats
     center: Floats
@@ -238,11 +241,28 @@ class Nested:
         )
 
     def estimate(
-        self, at: Approximation, stops: Floats | None, rng: np.random.Generator, n_draws: int
+        self,
+        at: Approximation,
+        stops: Floats | None,
+        rng: np.random.Generator,
+        n_draws: int,
+        tilt: Floats | float = 0.0,
+        still: bool = False,
     ) -> Estimate:
-        """Estimate the likelihoods without bias, by M draws of each scenario's effects."""
+        """Estimate the likelihoods without bias, by M draws of each scenario's effects.
+
+        Parameters
+        ----------
+        n_draws : int
+            M, even.
+        tilt : (G,) float array or 0
+            How far shared effects are drawn from the approximation's mean, standardized.
+        still : bool
+            Draw them at no distance from there: for what other draws vary by, alone.
+        """
         n = len(at.value)
-        unit = rng.standard_normal((n, self.n_shared))
+        away = rng.standard_normal((n, self.n_shared)) * (not still)
+        unit = tilt + away
         off = np.linalg.solve(at.system.shared_factor.transpose(0, 2, 1), unit[..., None])[..., 0]
         shared = at.point.shared + off
         about = at.point.own - (at.system.pull @ off[:, None, :, None])[..., 0]
@@ -260,7 +280,7 @@ class Nested:
         weight = np.exp(log_block - best)
         log_mean = best[:, 0] + np.log(weight.mean(axis=1))
         value = log_mean.sum(axis=1) - 0.5 * at.system.log_volume
-        value += 0.5 * (unit**2).sum(axis=1) - 0.5 * (shared**2).sum(axis=1)
+        value += 0.5 * (away**2).sum(axis=1) - 0.5 * (shared**2).sum(axis=1)
         cumulative = np.cumsum(weight, axis=1)
         point = rng.random((n, 1, self.n_scenarios)) * cumulative[:, -1:]
         chosen = (cumulative < point).sum(axis=1)
@@ -268,7 +288,7 @@ class Nested:
         own = np.take_along_axis(own, index, axis=1)[:, 0]
         eta = np.take_along_axis(eta, index, axis=1)[:, 0]
         center = at.point.center + self._shift(eta, at)
-        return Estimate(value, shared, own, center, at.point.spread, eta.reshape(n, -1))
+        return Estimate(value, away, shared, own, center, at.point.spread, eta.reshape(n, -1))
 
     def _spread_out(self, rng: np.random.Generator, n: int, n_draws: int) -> Floats:
         """Return standard normal draws (T, M, S, m), spread evenly within each scenario.
