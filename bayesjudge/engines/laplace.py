@@ -64,6 +64,9 @@ _AT_ONCE, _COSTLY_AT_ONCE = 2000, 500
 _MOST, _MOST_COSTLY = 24_000, 6000
 _WANTED_ESS = 1000
 
+# Added to scales before their logarithm is looked at.
+_SMALL = 0.05
+
 # Where fewer draws than this count, more would not mend it.
 _LEAST_EFFICIENCY = 0.01
 
@@ -280,12 +283,15 @@ def _final(
 
 
 def _reported(target: LatentTarget, y: Floats) -> Floats:
-    """Return the scales that users see, spreads of those by a facet, and cutpoints' log-odds."""
-    scales = scales_at(y, target.sites, target.frame, target.fixed)
-    columns = [scales.sd, *scales.hyper.values()]
-    if target.n_stops:
-        columns.append(y[:, -target.n_stops :])
-    return np.column_stack(columns)
+    """Return what users see by columns: scales, spreads of those by a facet, cutpoints' log-odds.
+
+    On the logarithm: the tails of scales by a facet are so heavy that their mean squares
+    settle in no number of draws, and quantiles do.
+    """
+    _, sd, stops = target.parts(y)
+    hyper = scales_at(y, target.sites, target.frame, target.fixed).hyper.values()
+    logs = [np.log(value + _SMALL) for value in hyper]
+    return np.column_stack([target.surrogate.natural(sd, stops), *logs])
 
 
 def _finish(
