@@ -81,9 +81,9 @@ def not_stored(
     Returns
     -------
     dict
-        Empty where effects were sampled: none can be drawn then.
+        Empty where effects were sampled, and of latent families: none can be drawn then.
     """
-    if made["method"] == "nuts":
+    if made["method"] == "nuts" or resolved.spec.is_latent:
         return {}
     from bayesjudge.engines.integrating import other_effects
     from bayesjudge.engines.streams import Streams

@@ -474,6 +474,9 @@ def test_engines_by_name():
     assert choose_engine("auto", linear=False) == "numpyro"
     assert choose_engine("auto", linear=True, integrate=False) == "numpyro"
     assert choose_engine("numpyro", linear=True) == "numpyro"
+    assert choose_engine("laplace", linear=False) == "laplace"
+    with pytest.raises(UsageError, match="the laplace engine integrates effects out"):
+        choose_engine("laplace", linear=False, integrate=False)
     home = importlib.import_module("bayesjudge.engines.numpyro")
     assert load_engine("numpyro") is home.sample
 

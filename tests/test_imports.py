@@ -63,6 +63,7 @@ def test_nothing_heavy_is_loaded(code):
     ("engine", "others"),
     [
         ("exact", ("pymc", "pytensor")),
+        ("laplace", ("jax", "numpyro", "pymc", "pytensor")),
         ("numpyro", ("pymc", "pytensor")),
         ("pymc", ("jax", "numpyro")),
     ],

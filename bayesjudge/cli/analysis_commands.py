@@ -182,7 +182,7 @@ def calibrate(
         typer.Option("--prior", metavar="PRIOR", help="As language.scale=half_normal:0.5."),
     ] = None,
     engine: Annotated[
-        str | None, typer.Option("--engine", help="auto, exact, numpyro or pymc (auto).")
+        str | None, typer.Option("--engine", help="auto, exact, laplace, numpyro or pymc (auto).")
     ] = None,
     draws: o.Draws = None,
     tune: o.Tune = None,

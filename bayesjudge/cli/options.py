@@ -188,7 +188,7 @@ PriorOption = Annotated[
     typer.Option("--prior", metavar="PRIOR", help="As judge.scale=half_normal:0.5."),
 ]
 Engine = Annotated[
-    str | None, typer.Option("--engine", help="auto, exact, numpyro or pymc (auto).")
+    str | None, typer.Option("--engine", help="auto, exact, laplace, numpyro or pymc (auto).")
 ]
 TargetAccept = Annotated[
     float | None, typer.Option("--target-accept", help="Of NUTS (0.95, 0.85 or 0.98).")

@@ -7,7 +7,7 @@ import importlib
 from bayesjudge.engines.protocol import Draws, Engine, Settings
 from bayesjudge.errors import UsageError
 
-ENGINES = ("exact", "numpyro", "pymc")
+ENGINES = ("exact", "laplace", "numpyro", "pymc")
 
 # Engines that need an extra of the package.
 _EXTRAS = ("pymc",)
@@ -27,9 +27,9 @@ def choose_engine(name: str, linear: bool, integrate: bool = True) -> str:
     """
     if name == "auto":
         return "exact" if linear and integrate else "numpyro"
-    if name == "exact" and not integrate:
+    if name in ("exact", "laplace") and not integrate:
         raise UsageError(
-            "the exact engine integrates effects out", "integrate=False", "Use engine='numpyro'"
+            f"the {name} engine integrates effects out", "integrate=False", "Use engine='numpyro'"
         )
     if name not in ENGINES:
         raise UsageError(

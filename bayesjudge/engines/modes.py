@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -42,6 +42,11 @@ class Target:
     fixed: Constants
     frame: Frame
     likelihood: Integrated
+
+    @property
+    def step(self) -> float:
+        """Step of second differences: wider where values are known to fewer digits."""
+        return _STEP
 
     def log_density(self, x: Floats) -> Floats:
         """Return the log density of rows of x, minus infinity where it is not finite."""
@@ -110,19 +115,21 @@ def settle(
     spread_mean, spread_sd = np.ones(x.size), np.ones(x.size)
     # The spreads' typical values move the mode and it moves them: twice is enough.
     for _ in range(2 if any(slot.part == "levels" for slot in places) else 0):
-        x = _mode(target, x, spreads)
-        frame, spread_mean, spread_sd = _measure(target, x)
-        old, target = target, _moved(target, frame)
-        x = _carried(x, sites, old, target, spread_mean)
-    x = _mode(target, x, spreads)
-    return _lay_out(target, x, spreads, spread_mean, spread_sd, signed)
+        x = find_mode(target, x, spreads)
+        frame, spread_mean, spread_sd = measure(target, x)
+        old, target = target, moved(target, frame)
+        x = carried(x, sites, old, target, spread_mean)
+    x = find_mode(target, x, spreads)
+    return lay_out(target, x, spreads, spread_mean, spread_sd, signed)
 
 
-def _moved(target: Target, frame: Frame) -> Target:
-    return Target(target.sites, target.fixed, frame, target.likelihood)
+def moved[T: Target](target: T, frame: Frame) -> T:
+    """Return a target in other coordinates."""
+    return replace(target, frame=frame)
 
 
-def _mode(target: Target, start: Floats, held: NDArray[np.bool_]) -> Floats:
+def find_mode(target: Target, start: Floats, held: NDArray[np.bool_]) -> Floats:
+    """Return where a density is highest, (D,), coordinates that are held as they were."""
     free = ~held
 
     def objective(x: Floats) -> tuple[float, Floats]:
@@ -145,7 +152,7 @@ def _with(x: Floats, where: NDArray[np.bool_], values: Floats) -> Floats:
     return out
 
 
-def _measure(target: Target, x: Floats) -> tuple[Frame, Floats, Floats]:
+def measure(target: Target, x: Floats) -> tuple[Frame, Floats, Floats]:
     """Measure what the likelihood alone says of each level's log scale.
 
     Returns
@@ -217,7 +224,7 @@ def _bends(
     return (2 * value[0] - up - down) / step**2, (up - down) / (2 * step)
 
 
-def _carried(
+def carried(
     x: Floats,
     sites: tuple[ScaleSite, ...],
     old: Target,
@@ -235,22 +242,24 @@ def _carried(
     for slot in slots(sites):
         if slot.part == "spread":
             hyper[f"{sites[slot.site].name}_spread"] = spread_mean[slot.start]
-    return coordinates_of(own, hyper, sites, new.frame)
+    out = x.copy()
+    out[: size(sites)] = coordinates_of(own, hyper, sites, new.frame)[: size(sites)]
+    return out
 
 
 def _curvature(target: Target, x: Floats, free: NDArray[np.bool_]) -> Floats:
     """Return minus the second derivatives, by differences of values alone."""
-    step = _STEP * np.eye(x.size)[free]
+    step = target.step * np.eye(x.size)[free]
     d = len(step)
     i, j = np.triu_indices(d)
     value = target.log_density(np.vstack([x, x + step, x + step[i] + step[j]]))
     at, one, two = value[0], value[1 : d + 1], value[d + 1 :]
     hessian = np.zeros((d, d))
-    hessian[i, j] = hessian[j, i] = (one[i] + one[j] - at - two) / _STEP**2
+    hessian[i, j] = hessian[j, i] = (one[i] + one[j] - at - two) / target.step**2
     return hessian
 
 
-def _lay_out(
+def lay_out(
     target: Target,
     x: Floats,
     spreads: NDArray[np.bool_],
@@ -282,7 +291,7 @@ def _lay_out(
             covariance[i, :] = covariance[:, i] = 0.0
             covariance[i, i] = mean[i] ** 2
     frame = Frame(logged, target.frame.information, target.frame.target)
-    return Start(_moved(target, frame), mean, covariance)
+    return Start(moved(target, frame), mean, covariance)
 
 
 def typical_spread(deviations: Floats, information: Floats, width: float) -> tuple[float, float]:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from bayesjudge.engines import Settings, exact
+from bayesjudge.engines import Engine, Settings, exact, laplace
 from bayesjudge.engines.posterior import backbone_means
 from bayesjudge.engines.protocol import Draws
 from bayesjudge.resolution import Resolved, resolve
@@ -55,7 +55,7 @@ class Study:
     Attributes
     ----------
     model : str
-    engine : {"numpyro", "exact", "pymc"}
+    engine : {"numpyro", "exact", "laplace", "pymc"}
     shape : dict
         Levels by facet.
     changes : dict
@@ -86,8 +86,10 @@ STUDIES: dict[str, Study] = {
     "cyclicjudge": Study("cyclicjudge"),
     "cyclicjudge, exact": Study("cyclicjudge", "exact"),
     "verdict": Study("verdict"),
+    "verdict, laplace": Study("verdict", "laplace"),
     "verdict, pymc": Study("verdict", "pymc"),
     "ordinal": Study("ordinal", scale=(1, 4)),
+    "ordinal, laplace": Study("ordinal", "laplace", scale=(1, 4)),
     "ordinal, probit, thresholds by judge": Study("ordinal", changes=_BY_JUDGE, scale=(1, 4)),
     "robust": Study("robust", thin=10),
     "uncertainty": Study("uncertainty", shape=_LANGUAGES, thin=10),
@@ -251,11 +253,19 @@ def _p_best_sums(means: Floats, truth: Floats) -> tuple[float, float]:
 
 
 def _by_exact(tables: Sequence[Resolved], effort: Effort) -> list[Draws]:
+    return _one_by_one(exact.sample, tables, effort)
+
+
+def _by_laplace(tables: Sequence[Resolved], effort: Effort) -> list[Draws]:
+    return _one_by_one(laplace.sample, tables, effort)
+
+
+def _one_by_one(engine: Engine, tables: Sequence[Resolved], effort: Effort) -> list[Draws]:
     # Four draws to one that is ranked: a fall-back to Markov chains is then nearly independent.
     thin = 4
     settings = Settings(draws=effort.draws, chains=thin, tune=300, nested_effects=True)
     return [
-        every(exact.sample(table, replace(settings, random_seed=seed)), thin)
+        every(engine(table, replace(settings, random_seed=seed)), thin)
         for seed, table in enumerate(tables)
     ]
 
@@ -280,6 +290,7 @@ def every(draws: Draws, thin: int) -> Draws:
 SAMPLERS: dict[str, Sampler] = {
     "numpyro": side_by_side.sample_tables,
     "exact": _by_exact,
+    "laplace": _by_laplace,
     "pymc": pymc_tables.sample_tables,
 }
 

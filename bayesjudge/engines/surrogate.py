@@ -1,0 +1,110 @@
+"""A likelihood that is cheap to evaluate in the place of one that is not.
+
+The log-likelihood of scales is nearly quadratic in their logarithms, and in the
+log-odds of stopping of cutpoints. Proposals are adapted to such a function; what it
+lacks is learned from the likelihood's estimates where they propose. Nothing rests
+on it but how many draws are needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+type Floats = NDArray[np.float64]
+type Ints = NDArray[np.int64]
+
+# A scale below this share of where it probably lies is as good as none.
+_SHARE, _LEAST = 0.3, 0.02
+
+# Prior sds of what is learned: of slopes, squares, products and cubes of standardized
+# coordinates.
+_SLOPE, _SQUARE, _PRODUCT, _CUBE = 3.0, 0.7, 0.25, 0.15
+
+# Standardized coordinates further out are taken for as far as this.
+_FAR = 4.0
+
+# Least curvature.
+_FLATTEST = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """A quadratic function of D natural coordinates, and what was learned beside it.
+
+    Attributes
+    ----------
+    free : (F,) int array
+        Scales that vary, in the row of all.
+    floor : (F,) float array
+        Added to them by squares before the logarithm is taken.
+    center, slope : (D,) float arrays
+    curvature : (D, D) float array
+        Minus second derivatives.
+    width : (D,) float array
+        What coordinates are standardized by.
+    learned : float array
+        Coefficients of :func:`features`; none before the first lesson.
+    """
+
+    free: Ints
+    floor: Floats
+    center: Floats
+    slope: Floats
+    curvature: Floats
+    width: Floats
+    learned: Floats
+
+    def natural(self, sd: Floats, stops: Floats | None) -> Floats:
+        """Return natural coordinates (n, D) of scales (n, n_sd) and log-odds of stopping."""
+        return natural(sd, stops, self.free, self.floor)
+
+    def values(self, sd: Floats, stops: Floats | None) -> Floats:
+        """Return log-likelihoods (n,), up to a constant."""
+        away = self.natural(sd, stops) - self.center
+        value = away @ self.slope - 0.5 * ((away @ self.curvature) * away).sum(axis=1)
+        if self.learned.size:
+            value = value + features(away / self.width) @ self.learned
+        return np.asarray(value)
+
+    def taught(self, sd: Floats, stops: Floats | None, truth: Floats, noise: Floats) -> Surrogate:
+        """Return what it is after looking at log-likelihoods (n,), known to +- noise (n,)."""
+        plain = replace(self, learned=np.zeros(0))
+        away = self.natural(sd, stops) - self.center
+        width = np.maximum(away.std(axis=0), 1e-3)
+        design = features(away / width)
+        rest = truth - plain.values(sd, stops)
+        d = len(self.center)
+        prior = np.concatenate([[1e3], np.full(d, _SLOPE), np.full(d, _SQUARE), np.full(d, _CUBE)])
+        prior = np.concatenate([prior, np.full(design.shape[1] - prior.size, _PRODUCT)])
+        scaled = design * prior / noise[:, None]
+        system = scaled.T @ scaled + np.eye(prior.size)
+        found = prior * np.linalg.solve(system, scaled.T @ ((rest - np.median(rest)) / noise))
+        found[0] += np.median(rest)
+        return replace(self, width=width, learned=found)
+
+
+def natural(sd: Floats, stops: Floats | None, free: Ints, floor: Floats) -> Floats:
+    """Return logs of scales, bounded from below, and log-odds of stopping, (n, D)."""
+    logs = 0.5 * np.log(sd[:, free] ** 2 + floor**2)
+    return logs if stops is None else np.hstack([logs, stops])
+
+
+def floor_of(sd: Floats) -> Floats:
+    """Return what is added to scales (F,) that probably are about this."""
+    return np.maximum(_SHARE * sd, _LEAST)
+
+
+def features(u: Floats) -> Floats:
+    """Return 1, u, squares, cubes and products of rows of u (n, D)."""
+    u = np.clip(u, -_FAR, _FAR)
+    i, j = np.triu_indices(u.shape[1], 1)
+    return np.hstack([np.ones((len(u), 1)), u, u**2, u**3, u[:, i] * u[:, j]])
+
+
+def concave(curvature: Floats) -> Floats:
+    """Return a symmetric matrix with its flat and falsely curved directions nearly flat."""
+    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    return np.asarray((vectors * np.maximum(values, _FLATTEST)) @ vectors.T)
