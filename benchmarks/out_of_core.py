@@ -198,9 +198,10 @@ def markdown(result: dict[str, Any]) -> str:
             cells += [f"{own['seconds']:.2f} ({own['cpu_s']:.2f})", f"{own['peak_mb']:,.0f}"]
         cells.append(f"{t['ratio']:.2f} ({t['ratio_cpu']:.2f})")
         lines.append(f"| {' | '.join([*cells, *_rank_cells(t['rank'])])} |")
-    limited = {t["duckdb_memory"] for t in result["tables"]} - {None}
-    if limited:
-        lines += ["", f"DuckDB's query was given {', '.join(sorted(limited))}, as our pass is."]
+    for t in result["tables"]:
+        if t["duckdb_memory"]:
+            given = f"Of {t['rows']:,} rows DuckDB's query was given {t['duckdb_memory']} of memory"
+            lines += ["", f"{given}, as our pass always is."]
     w1 = result["w1_rank"]
     if w1 and "whole_s" in w1:
         lines += ["", f"`rank` of W1 ({W1_ROWS:,} rows) from moments: {w1['whole_s']:.2f} s."]
