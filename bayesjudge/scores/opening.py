@@ -199,7 +199,7 @@ def _connect() -> Any:
     except ImportError as error:
         raise UsageError(
             "files are passed over by DuckDB, which is not installed",
-            remedy="Install it: pip install 'bayesjudge[large]'; or give a frame",
+            remedy="Install it: pip install duckdb; or give a frame",
         ) from error
     connection = duckdb.connect()
     folder = f"{tempfile.gettempdir()}/bayesjudge-duckdb-{os.getpid()}"
