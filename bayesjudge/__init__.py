@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayesjudge.anchoring.means import Anchored, human_anchored
     from bayesjudge.assignment import Assignment, assign
+    from bayesjudge.auditing.acceptance_rates import acceptance_rates
     from bayesjudge.auditing.answer import Audit
     from bayesjudge.auditing.auditor import audit
     from bayesjudge.auditing.reading import read_languages
@@ -70,6 +71,7 @@ _HOMES = {
     "Store": "score_store",
     "Tally": "scores",
     "UsageError": "errors",
+    "acceptance_rates": "auditing.acceptance_rates",
     "anova": "decomposing",
     "assign": "assignment",
     "audit": "auditing.auditor",
@@ -126,6 +128,7 @@ __all__ = [
     "Store",
     "Tally",
     "UsageError",
+    "acceptance_rates",
     "anova",
     "assign",
     "audit",

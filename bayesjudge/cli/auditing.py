@@ -84,7 +84,7 @@ def run_audit(
         raise UsageError(
             "an audit holds every score against thresholds, and moments hold none",
             "--moments",
-            "Leave it out; a part of the table can be kept with --where",
+            "Leave it out; rates of verdicts alone: bayesjudge.acceptance_rates(read_tally(...))",
         )
     given = {name: value for name, value in asked.items() if value is not None}
     given["only"] = tuple(given.get("only", ()))
