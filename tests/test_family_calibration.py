@@ -96,16 +96,6 @@ def test_models_of_one_scale_and_of_single_backbones_are_calibrated_on_the_exact
     assert_calibrated(name, run_study(name, N_TABLES, REDUCED))
 
 
-@pytest.mark.parametrize("name", [n for n, s in STUDIES.items() if s.engine == "laplace"])
-def test_verdicts_and_categories_are_calibrated_on_the_laplace_engine(name):
-    """Four tables, a fit each: it runs; ``results/family_sbc_laplace`` has more of them."""
-    outcome = run_study(name, 4, REDUCED)
-    found = family_sbc.judge({name: family_sbc.tell(outcome)})[name]
-    assert [r["quantity"] for r in found["quantities"] if not r["ok"]] == []
-    assert found["rank_ok"]
-    assert {EFFECTS, LIKELIHOOD, "top-two difference"} <= set(outcome.ranks)
-
-
 @pytest.mark.parametrize("name", [n for n, s in STUDIES.items() if s.engine == "pymc"])
 def test_two_models_are_calibrated_on_pymc(name):
     pytest.importorskip("nutpie")

@@ -454,7 +454,7 @@ def test_arguments_that_are_refused(quick):
     scores = scores_of()
     with pytest.raises(UsageError, match=r"takes Scores, not DataFrame.*read_scores"):
         bj.fit(frame_of())
-    with pytest.raises(UsageError, match=r"no engine 'stan'.*exact, numpyro or pymc"):
+    with pytest.raises(UsageError, match=r"no engine 'stan'.*exact, laplace, numpyro or pymc"):
         bj.fit(scores, engine="stan")
     with pytest.raises(ModelError, match="no model 'wrong'"):
         bj.fit(scores, "wrong")

@@ -148,8 +148,9 @@ def test_the_same_seed_gives_the_same_draws_and_answers(name):
         lambda fit: fit.leaderboard(scenario_pool=50)[["backbone", "mean", "sd", "p_best"]],
         lambda fit: fit.effects("scenario:backbone"),
     ):
-        # What a few draws of 400 are worth, with effects of an sd of one or so.
-        pd.testing.assert_frame_equal(answer(other), answer(one), rtol=0.05, atol=0.05)
+        # What a few draws of 400 are worth, with effects of an sd of one or so: an interval
+        # ends at the tenth of them, a tenth of an sd from the next.
+        pd.testing.assert_frame_equal(answer(other), answer(one), rtol=0.1, atol=0.1)
     clustered = [fit.differences()["clustered_se"].to_numpy() for fit in (one, other)]
     np.testing.assert_allclose(clustered[1], clustered[0], rtol=1e-12)
     assert other.best_set() == one.best_set()
