@@ -114,8 +114,8 @@ def test_traces_of_weighted_lines_are_those_of_rows(sizes, keep, seed, generatio
                 continue
             shape = tuple(lines.facets[d].n_levels for d in dims)
             codes = np.ravel_multi_index(tuple(lines.facets[d].codes for d in dims), shape)
-            for centred in {(d in panel for d in dims), (False for _ in dims)}:
-                patterns.append(term_pattern(lines, "", dims, codes, shape, tuple(centred)))
+            for centred in (tuple(d in panel for d in dims), (False,) * len(dims)):
+                patterns.append(term_pattern(lines, "", dims, codes, shape, centred))
         return gram((*patterns, residual_pattern(lines, "residual")))
 
     rows, lines = traces(scores), traces(tally_of_scores(scores))
