@@ -135,7 +135,9 @@ class Store:
         try:
             (self.path / SEGMENTS).mkdir(parents=True, exist_ok=True)
             with only_writer(self.path):
-                manifest = self.manifest if is_store(self.path) else self._nothing_lost()
+                manifest = self.manifest if is_store(self.path) else None
+                if manifest is None:
+                    self._check_nothing_lost()
                 self._sweep(() if manifest is None else manifest.segments)
                 yield manifest
         except OSError as error:
@@ -250,7 +252,7 @@ class Store:
     def _place(self, name: str) -> Path:
         return self.path / SEGMENTS / name
 
-    def _nothing_lost(self) -> None:
+    def _check_nothing_lost(self) -> None:
         """Refuse to begin on top of sums whose manifest is gone.
 
         Raises
