@@ -304,6 +304,20 @@ def test_readers_go_on_while_files_are_put_together(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("unflushed")
+def test_sums_whose_manifest_is_gone_are_not_swept_away(tmp_path):
+    store = create_store(tmp_path / "store")
+    store.append(day(1))
+    store.append(day(2))
+    kept = (store.path / NAME).read_bytes()
+    before = store.sums().n_scores
+    (store.path / NAME).unlink()
+    with pytest.raises(DataError, match="which names them, is gone"):
+        create_store(store.path).append(day(3))
+    (store.path / NAME).write_bytes(kept)
+    assert open_store(store.path).sums().n_scores == before
+
+
+@pytest.mark.usefixtures("unflushed")
 def test_damage_is_found(tmp_path):
     store = create_store(tmp_path / "store")
     store.append(day(1))
@@ -320,6 +334,11 @@ def test_damage_is_found(tmp_path):
     write_manifest(store.path, wrong)
     with pytest.raises(DataError, match=r"it holds .* keys, not 3"):
         store.tally()
+    other = tuple((name.replace("judge", "grader"), role) for name, role in manifest.facets)
+    write_manifest(store.path, replace(manifest, facets=other))
+    with pytest.raises(DataError, match=r"its facets are .*judge.*, not .*grader"):
+        store.tally()
+    write_manifest(store.path, wrong)
     place = store.path / NAME
     held = json.loads(place.read_text())
     for text, message in (

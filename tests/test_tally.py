@@ -242,6 +242,18 @@ def test_files_that_are_no_tables_are_refused(tmp_path):
         read_tally("https://nowhere.invalid/scores.csv")
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_without_rows_is_refused_in_the_same_words(tmp_path, kind):
+    path = tmp_path / f"t.{kind}"
+    frame = pd.DataFrame({name: pd.Series(dtype=str) for name in ("model", "item", "score")})
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    with pytest.raises(DataError, match="a header but no rows") as rows:
+        read_scores(path)
+    with pytest.raises(DataError) as passed:
+        read_tally(path)
+    assert str(passed.value) == str(rows.value)
+
+
 def test_globs_and_lists_are_one_table(tmp_path):
     frame = frame_of(**G2).reset_index(drop=True)
     paths = []

@@ -129,12 +129,15 @@ class Store:
         Raises
         ------
         DataError
-            Where another process is writing, or the disk does not take what is written.
+            Where another process is writing, the manifest of what was appended is gone, or
+            the disk does not take what is written.
         """
         try:
             (self.path / SEGMENTS).mkdir(parents=True, exist_ok=True)
             with only_writer(self.path):
                 manifest = self.manifest if is_store(self.path) else None
+                if manifest is None:
+                    self._check_nothing_lost()
                 self._sweep(() if manifest is None else manifest.segments)
                 yield manifest
         except OSError as error:
@@ -248,6 +251,24 @@ class Store:
 
     def _place(self, name: str) -> Path:
         return self.path / SEGMENTS / name
+
+    def _check_nothing_lost(self) -> None:
+        """Refuse to begin on top of sums whose manifest is gone.
+
+        Raises
+        ------
+        DataError
+            Where there are sums of a later append than the first, which a crash of the
+            first may leave behind.
+        """
+        first = f"{1:06d}{SUFFIX}"
+        names = {path.name for path in (self.path / SEGMENTS).iterdir()}
+        if any(name.endswith(SUFFIX) and name != first for name in names):
+            raise DataError(
+                f"the folder holds sums of earlier appends, and {NAME}, which names them, is gone",
+                str(self.path),
+                "Put it back from a copy, or append the sources to a new folder",
+            )
 
     def _sweep(self, segments: Sequence[Segment]) -> None:
         """Take away what no manifest names: what a crash left, what was put together."""

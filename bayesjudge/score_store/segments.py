@@ -71,7 +71,12 @@ def read_segment(path: Path, names: tuple[str, ...], n_keys: int) -> KeySums:
             path, page_checksum_verification=True, read_dictionary=list(names), partitioning=None
         )
         wanted = [*names, *(f"score.{name}" for name in _SUMS)]
-        if table.column_names != wanted or table.num_rows != n_keys:
+        if table.column_names != wanted:
+            held = ", ".join(
+                name for name in table.column_names if name not in wanted[len(names) :]
+            )
+            raise _damaged(path, f"its facets are {held}, not {', '.join(names)}")
+        if table.num_rows != n_keys:
             raise _damaged(path, f"it holds {table.num_rows:,} keys, not {n_keys:,}")
         levels, codes = zip(*(_labels(table.column(name)) for name in names), strict=True)
         sums = {

@@ -242,6 +242,10 @@ strict, replicates, measured
     try:
         moments = take_moments(summed.frame, roles, *parted, location)
     except NoUsableRowError as error:
+        if error.n_rows == 0:
+            raise DataError(
+                "the table has a header but no rows", opened.name, "Give it one row per score"
+            ) from error
         empty = no_usable_row(error.n_rows, dict(resolved.mapping)["score"])
         raise _refusal(opened, [*problems, empty]) from error
     every = moments
