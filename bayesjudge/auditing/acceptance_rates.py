@@ -5,25 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bayesjudge.auditing.table import ALL_SCORES
+from bayesjudge.auditing.influence import Influence, influences_of
+from bayesjudge.auditing.table import ALL_SCORES, KNOWN, key_of_facets
 from bayesjudge.closed_form.intervals import t_interval
 from bayesjudge.errors import DataError, UsageError
 from bayesjudge.pairing import refuse_battles
 from bayesjudge.ranking import check_probability
-from bayesjudge.scores.keys import cell_keys
 from bayesjudge.scores.lines import CellMeans, Table, cells_of_table
-from bayesjudge.scores.table import Facet, Scores
+from bayesjudge.scores.table import Scores
 from bayesjudge.scores.tallying import Tally
 
 if TYPE_CHECKING:
     import pandas as pd
-
-type Floats = NDArray[np.float64]
-type Ints = NDArray[np.int64]
-
-_KNOWN = ("language", "judge", "scenario", "backbone", "generation")
 
 # Of a sum of 0s and 1s, what rounding leaves between it and the sum of their squares.
 _ROUNDING = 1e-9
@@ -77,18 +71,18 @@ def acceptance_rates(table: Table, *, ci_prob: float = 0.95) -> pd.DataFrame:
             "Give a column that says whether a score is above the threshold",
         )
     judges = table.levels("judge") if table.has("judge") else (ALL_SCORES,)
-    cells = cells_of_table(table)
-    rate, se, df, n = _rates(cells, len(judges), len(languages))
-    low, high = t_interval(rate, se, max(df, 1), ci_prob)
+    found = _influences(cells_of_table(table), len(judges), len(languages))
+    se = np.where(found.n > 0, [found.se(psi) for psi in found.psi], np.nan)
+    low, high = t_interval(found.mean, se, max(found.df, 1), ci_prob)
     return pd.DataFrame(
         {
             "judge": pd.Series(np.repeat(np.asarray(judges, object), len(languages)), dtype=object),
             "language": pd.Series(list(languages) * len(judges), dtype=object),
-            "rate": rate.ravel(),
+            "rate": found.mean.ravel(),
             "se": se.ravel(),
             "ci_lower": low.ravel(),
             "ci_upper": high.ravel(),
-            "n": n.ravel(),
+            "n": found.n.ravel(),
         }
     )
 
@@ -105,38 +99,17 @@ def _are_verdicts(table: Table) -> bool:
     return bool((np.abs(total - squares) <= _ROUNDING * moments.count).all())
 
 
-def _rates(cells: CellMeans, n_judges: int, n_languages: int) -> tuple[Floats, Floats, int, Ints]:
-    """Return rates and standard errors (J, L), degrees of freedom, and verdicts (J, L)."""
-    facets = cells.facets
-    count = np.ones(cells.mean.size) if cells.weight is None else cells.weight.astype(float)
-    own = [f for f in facets.values() if f.name not in _KNOWN and f.role == "panel"]
-    cell, n_cells = _key(own, count.size)
-    cluster, n_clusters = _key([facets["scenario"], *own], count.size)
-    judge = facets["judge"].codes if "judge" in facets else np.zeros(count.size, np.int64)
-    group = judge * n_languages + facets["language"].codes
-    shape, n_groups = (n_judges, n_languages), n_judges * n_languages
-    place = group * n_cells + cell
-    size = np.bincount(place, count, n_groups * n_cells)
-    sums = np.bincount(place, count * cells.mean, n_groups * n_cells)
-    means = np.divide(sums, size, out=np.zeros_like(sums), where=size > 0)
-    held = (size > 0).reshape(n_groups, n_cells).sum(axis=1)
-    rate = np.full(n_groups, np.nan)
-    there = held > 0
-    rate[there] = means.reshape(n_groups, n_cells).sum(axis=1)[there] / held[there]
-    residual = count * (cells.mean - means[place]) / (size[place] * held[group])
-    psi = np.bincount(group * n_clusters + cluster, residual, n_groups * n_clusters)
-    in_cell = np.zeros(n_clusters, np.int64)
-    in_cell[cluster] = cell
-    clusters = np.bincount(in_cell, minlength=n_cells)
-    factor = (clusters / np.maximum(clusters - 1, 1))[in_cell]
-    se = np.sqrt((factor * psi.reshape(n_groups, n_clusters) ** 2).sum(axis=1))
-    se[~there] = np.nan
-    n = np.bincount(group, count, n_groups).astype(np.int64)
-    df = n_clusters - int(np.count_nonzero(clusters))
-    return rate.reshape(shape), se.reshape(shape), df, n.reshape(shape)
-
-
-def _key(facets: list[Facet], n: int) -> tuple[Ints, int]:
-    if not facets:
-        return np.zeros(n, np.int64), 1
-    return cell_keys([f.codes for f in facets], [f.n_levels for f in facets])
+def _influences(cells: CellMeans, n_judges: int, n_languages: int) -> Influence:
+    facets, n = cells.facets, cells.mean.size
+    count = np.ones(n) if cells.weight is None else cells.weight.astype(float)
+    own = [f for f in facets.values() if f.name not in KNOWN and f.role == "panel"]
+    cell = key_of_facets(own, n)
+    return influences_of(
+        cells.mean,
+        count,
+        facets["judge"].codes if "judge" in facets else np.zeros(n, np.int64),
+        facets["language"].codes,
+        cell,
+        key_of_facets([facets["scenario"], *own], n),
+        (n_judges, n_languages, int(cell.max()) + 1),
+    )

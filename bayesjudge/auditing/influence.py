@@ -63,31 +63,56 @@ def influences(table: AuditTable, values: Floats | None = None) -> Influence:
     Influence
     """
     y = table.score if values is None else values
-    J, L, S = len(table.judges), len(table.languages), len(table.cells)
-    clusters, cluster = np.unique(table.cluster, return_inverse=True)
-    first = np.unique(cluster, return_index=True)[1]
-    in_cell = table.cell[first]
+    shape = len(table.judges), len(table.languages), len(table.cells)
+    return influences_of(
+        y, np.ones(y.size), table.judge, table.language, table.cell, table.cluster, shape
+    )
+
+
+def influences_of(
+    y: Floats,
+    count: Floats,
+    judge: Ints,
+    language: Ints,
+    cell: Ints,
+    cluster: Ints,
+    shape: tuple[int, int, int],
+) -> Influence:
+    """Do as :func:`influences`, with rows or with means of several.
+
+    Parameters
+    ----------
+    y, count : (N,) float arrays
+        Scores, or means and how many scores each is of.
+    judge, language, cell, cluster : (N,) int arrays
+        Codes; each cluster lies in one cell.
+    shape : (J, L, S)
+        Numbers of judges, languages and cells.
+    """
+    J, L, S = shape
+    clusters, first, cluster = np.unique(cluster, return_index=True, return_inverse=True)
+    in_cell = cell[first]
     counts = np.bincount(in_cell, minlength=S)
     factor = (counts / np.maximum(counts - 1, 1))[in_cell]
-    place = (table.judge * L + table.language) * S + table.cell
-    size = np.bincount(place, minlength=J * L * S)
-    total = np.bincount(place, weights=y, minlength=J * L * S)
+    place = (judge * L + language) * S + cell
+    size = np.bincount(place, weights=count, minlength=J * L * S)
+    total = np.bincount(place, weights=count * y, minlength=J * L * S)
     with np.errstate(invalid="ignore"):
         cell_mean = total / size
     held = (size > 0).reshape(J, L, S).sum(axis=2)
     with np.errstate(invalid="ignore"):
         mean = np.where(size > 0, cell_mean, 0.0).reshape(J, L, S).sum(axis=2) / held
-    group = table.judge * L + table.language
-    weight = 1.0 / (size[place] * held.reshape(-1)[group])
+    group = judge * L + language
+    weight = count / (size[place] * held.reshape(-1)[group])
     resid = weight * (y - cell_mean[place])
-    at = (table.judge * clusters.size + cluster) * L + table.language
+    at = (judge * clusters.size + cluster) * L + language
     psi = np.bincount(at, weights=resid, minlength=J * clusters.size * L)
     return Influence(
         mean=np.where(held > 0, mean, np.nan),
         psi=psi.reshape(J, clusters.size, L),
         factor=factor,
         df=int(clusters.size - np.count_nonzero(counts)),
-        n=np.bincount(group, minlength=J * L).reshape(J, L),
+        n=np.bincount(group, weights=count, minlength=J * L).astype(np.int64).reshape(J, L),
     )
 
 

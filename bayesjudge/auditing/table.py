@@ -122,7 +122,7 @@ def audit_table(scores: Scores) -> AuditTable:
     n = len(scores)
     judge = scores.facet("judge") if scores.has("judge") else None
     has_items = scores.has("scenario")
-    own = [f for f in scores.facets if f.name not in (*_KNOWN, PAIR)]
+    own = [f for f in scores.facets if f.name not in (*KNOWN, PAIR)]
     cell_facets = [f for f in own if f.role == "panel"]
     content = [f for f in own if f.role == "random"]
     if not has_items:
@@ -132,14 +132,14 @@ def audit_table(scores: Scores) -> AuditTable:
         content = [*_facets(scores, "backbone", "generation"), *content]
     cell, cells = _combined(cell_facets, n)
     scenario = _facets(scores, "scenario")
-    cluster = _key([*scenario, *cell_facets], n) if has_items else np.arange(n)
+    cluster = key_of_facets([*scenario, *cell_facets], n) if has_items else np.arange(n)
     found = AuditTable(
         score=scores.score,
         language=language.codes,
         judge=np.zeros(n, dtype=np.int64) if judge is None else judge.codes,
-        item=_key([*scenario, *cell_facets, *content], n) if has_items else np.arange(n),
+        item=key_of_facets([*scenario, *cell_facets, *content], n) if has_items else np.arange(n),
         cluster=cluster,
-        unit=_key([*scenario, *cell_facets, *_facets(scores, "backbone")], n)
+        unit=key_of_facets([*scenario, *cell_facets, *_facets(scores, "backbone")], n)
         if has_items
         else np.arange(n),
         cell=cell,
@@ -173,21 +173,22 @@ def _plain(level: str) -> str:
     return re.sub(r"\s+", " ", level.strip()).casefold()
 
 
-_KNOWN = ("language", "judge", "scenario", "backbone", "generation")
+KNOWN = ("language", "judge", "scenario", "backbone", "generation")
 
 
 def _facets(scores: Scores, *names: str) -> list[Facet]:
     return [scores.facet(name) for name in names if scores.has(name)]
 
 
-def _key(facets: list[Facet], n: int) -> Ints:
+def key_of_facets(facets: list[Facet], n: int) -> Ints:
+    """Return the cell of each of n rows, counted from 0; all one where there is no facet."""
     if not facets:
         return np.zeros(n, dtype=np.int64)
     return cell_keys([f.codes for f in facets], [f.n_levels for f in facets])[0]
 
 
 def _combined(facets: list[Facet], n: int) -> tuple[Ints, tuple[str, ...]]:
-    key = _key(facets, n)
+    key = key_of_facets(facets, n)
     first = np.unique(key, return_index=True)[1]
     return key, tuple(", ".join(f.levels[f.codes[i]] for f in facets) for i in first)
 

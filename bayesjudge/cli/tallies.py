@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bayesjudge.cli.answers import Part, Road, Tallied, finish
+from bayesjudge.cli.answers import Part, Road, Tallied, finish, worth_saying
 from bayesjudge.cli.messages import say_notes, say_problems, working
 from bayesjudge.cli.options import OutputOptions, named_together, one_or_many
 from bayesjudge.cli.store_sources import names_store, stored_tally
@@ -149,7 +149,7 @@ def read_tallied(
 
 def _aloud(tally: Tally, output: OutputOptions) -> Tallied:
     say_notes(reading_sentences(tally.mapping, ()), output.quiet)
-    say_problems([p for p in tally.problems if p.severity != "error"], output.quiet)
+    say_problems(worth_saying(tally.problems), output.quiet)
     return Tallied(tally)
 
 

@@ -15,6 +15,7 @@ an evaluation does not depend on the number of scores.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -193,10 +194,36 @@ def cross_products(resolved: Resolved, layout: Layout) -> CrossProducts:
     n_v = max(len(resolved.residual_labels), 1)
     leaf_codes = None if layout.leaf is None else layout.leaf.codes
     compositions = compositions_of(leaf_codes, layout.leaf_sd_index, v, n_v)
+
+    def of_block(rows: Ints, columns: Floats) -> Floats:
+        return _slices(np.hstack([columns, y[rows, None]]), rows, v, n_v, leaf_codes, compositions)
+
+    n_rows = np.bincount(v, minlength=n_v).astype(float)
+    return add_blocks(layout, compositions, n_rows, of_block)
+
+
+def add_blocks(
+    layout: Layout,
+    compositions: Compositions,
+    n_rows: Floats,
+    of_block: Callable[[Ints, Floats], Floats],
+) -> CrossProducts:
+    """Add blocks up, those of one pattern kept once.
+
+    Parameters
+    ----------
+    layout : Layout
+    compositions : Compositions
+    n_rows : (V,) float array
+        Scores at each residual level.
+    of_block : function of rows (n,) and their columns (n, q + p)
+        Cross-products (E, q + p + 1, q + p + 1) of these columns and the scores, which
+        come last.
+    """
     order = np.argsort(layout.block_codes, kind="stable")
     bounds = np.searchsorted(layout.block_codes[order], np.arange(layout.n_blocks + 1))
     q, p = layout.block_sd_index.size, layout.dense_sd_index.size
-    n_slices = n_v + compositions.pair_key.size
+    n_slices = n_rows.size + compositions.pair_key.size
     seen: dict[bytes, int] = {}
     patterns: list[tuple[Floats, Floats]] = []
     pattern = np.zeros(layout.n_blocks, np.int64)
@@ -204,8 +231,9 @@ def cross_products(resolved: Resolved, layout: Layout) -> CrossProducts:
     xx, xy, yy = np.zeros((n_slices, p, p)), np.zeros((n_slices, p)), np.zeros(n_slices)
     for s in range(layout.n_blocks):
         rows = order[bounds[s] : bounds[s + 1]]
-        columns = np.hstack([block_rows(layout, rows, q), dense_rows(layout, rows), y[rows, None]])
-        products = _slices(columns, rows, v, n_v, leaf_codes, compositions)
+        products = of_block(
+            rows, np.hstack([block_rows(layout, rows, q), dense_rows(layout, rows)])
+        )
         xx += products[:, q:-1, q:-1]
         xy += products[:, q:-1, -1]
         yy += products[:, -1, -1]
@@ -213,7 +241,7 @@ def cross_products(resolved: Resolved, layout: Layout) -> CrossProducts:
         zz, zx = products[:, :q, :q].copy(), products[:, :q, q:-1].copy()
         pattern[s] = pattern_of(zz, zx, seen, patterns)
     return CrossProducts(
-        n_rows=np.bincount(v, minlength=n_v).astype(float),
+        n_rows=n_rows,
         leaf_rows=compositions.rows,
         leaf_count=compositions.count,
         leaf_sd=compositions.sd,

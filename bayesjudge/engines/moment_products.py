@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,11 +11,9 @@ from bayesjudge.engines.cross_products import (
     Compositions,
     CrossProducts,
     Layout,
-    block_rows,
+    add_blocks,
     compositions_of,
-    dense_rows,
     in_one,
-    pattern_of,
 )
 from bayesjudge.resolution import Resolved
 from bayesjudge.scores.lines import lines_of_moments, totals_of_lines
@@ -51,41 +51,12 @@ def products_of_moments(
         return None
     number = None if found is None else found.number
     compositions = compositions_of(leaf, layout.leaf_sd_index, v, n_v, weight, number)
-    n_slices = n_v + compositions.pair_key.size
-    q, p = layout.block_sd_index.size, layout.dense_sd_index.size
-    order = np.argsort(layout.block_codes, kind="stable")
-    bounds = np.searchsorted(layout.block_codes[order], np.arange(layout.n_blocks + 1))
-    seen: dict[bytes, int] = {}
-    patterns: list[tuple[Floats, Floats]] = []
-    pattern = np.zeros(layout.n_blocks, np.int64)
-    zy = np.zeros((layout.n_blocks, n_slices, q))
-    xx, xy = np.zeros((n_slices, p, p)), np.zeros((n_slices, p))
-    for s in range(layout.n_blocks):
-        lines = order[bounds[s] : bounds[s + 1]]
-        columns = np.hstack([block_rows(layout, lines, q), dense_rows(layout, lines)])
-        pairs, sums = _slices(columns, lines, weight, total, v, n_v, leaf, number, compositions)
-        xx += pairs[:, q:, q:]
-        xy += sums[:, q:]
-        zy[s] = sums[:, :q]
-        zz, zx = pairs[:, :q, :q].copy(), pairs[:, :q, q:].copy()
-        pattern[s] = pattern_of(zz, zx, seen, patterns)
-    return CrossProducts(
-        n_rows=np.bincount(v, weight, n_v),
-        leaf_rows=compositions.rows,
-        leaf_count=compositions.count,
-        leaf_sd=compositions.sd,
-        pair_key=compositions.pair_key,
-        pair_left=compositions.pair_left,
-        pair_right=compositions.pair_right,
-        pattern=pattern,
-        pattern_count=np.bincount(pattern, minlength=len(patterns)).astype(float),
-        zz=np.stack([zz for zz, _ in patterns]),
-        zx=np.stack([zx for _, zx in patterns]),
-        zy=zy,
-        xx=xx,
-        xy=xy,
-        yy=_squares(resolved, moments, found, compositions, n_v),
-    )
+
+    def of_block(lines: Ints, columns: Floats) -> Floats:
+        return _slices(columns, lines, weight, total, v, n_v, leaf, number, compositions)
+
+    added = add_blocks(layout, compositions, np.bincount(v, weight, n_v), of_block)
+    return replace(added, yy=_squares(resolved, moments, found, compositions, n_v))
 
 
 def _slices(
@@ -98,17 +69,18 @@ def _slices(
     leaf: Ints | None,
     number: Ints | None,
     compositions: Compositions,
-) -> tuple[Floats, Floats]:
-    """Return cross-products of the columns (E, w, w), and of these with the scores (E, w)."""
+) -> Floats:
+    """Return cross-products of the columns and, last, of these with the scores, whose own are 0."""
     n_slices, width = n_v + compositions.pair_key.size, columns.shape[1]
-    pairs, sums = np.zeros((n_slices, width, width)), np.zeros((n_slices, width))
+    out = np.zeros((n_slices, width + 1, width + 1))
+    pairs, sums = out[:, :-1, :-1], out[:, :-1, -1]
     for level in np.unique(v[lines]):
         here = v[lines] == level
         part = columns[here]
         pairs[level] = (part * weight[lines[here], None]).T @ part
         sums[level] = part.T @ total[lines[here]]
     if leaf is None or number is None:
-        return pairs, sums
+        return out
     leaves, of_line = np.unique(leaf[lines], return_inverse=True)
     own = np.zeros((leaves.size, width))
     # The scores of one generation on a line, and the sum of all of its level's.
@@ -120,7 +92,7 @@ def _slices(
         if mine.any():
             pairs[n_v + e] = (own[mine] * number[leaves[mine], None]).T @ own[mine]
             sums[n_v + e] = own[mine].T @ scores[mine]
-    return pairs, sums
+    return out
 
 
 def _squares(

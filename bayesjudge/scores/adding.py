@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError
-from bayesjudge.scores.keys import cell_keys
-from bayesjudge.scores.moments import Generations, Moments, relocate
+from bayesjudge.scores.keys import cell_keys, row_of_each
+from bayesjudge.scores.moments import Generations, Moments, join_patterns, relocate
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
@@ -60,8 +60,7 @@ def add_moments(a: Moments, b: Moments) -> Moments:
     low, high = np.full((2, n), [[np.inf], [-np.inf]])
     np.minimum.at(low, key, np.concatenate([a.low, b.low]))
     np.maximum.at(high, key, np.concatenate([a.high, b.high]))
-    first = np.zeros(n, np.int64)
-    first[key] = np.arange(key.size)
+    first = row_of_each(key, n)
     count = np.zeros(n, np.int64)
     np.add.at(count, key, np.concatenate([a.count, b.count]))
     generations = b.generations
@@ -157,22 +156,13 @@ def _add_generations(a: Generations, b: Generations) -> Generations:
             out[:, place] = getattr(part, name)
         return np.concatenate(wide)
 
-    n_blocks = a.blocks.shape[1]
-    blocks = np.concatenate([a.blocks, b.blocks])
-    own = np.column_stack([blocks, widened("pattern").astype(np.int64)])
-    found, which = np.unique(own, axis=0, return_inverse=True)
-    which = which.ravel()
-    totals, squares = np.zeros((2, len(found), len(columns)))
-    np.add.at(totals, which, widened("totals"))
-    np.add.at(squares, which, widened("cell_squares"))
-    number = np.zeros(len(found), np.int64)
-    np.add.at(number, which, np.concatenate([a.number, b.number]))
-    return Generations(
+    every = Generations(
         columns=columns,
-        blocks=found[:, :n_blocks],
-        pattern=found[:, n_blocks:],
-        number=number,
-        totals=totals,
-        cell_squares=squares,
-        squares=np.bincount(which, np.concatenate([a.squares, b.squares]), len(found)),
+        blocks=np.concatenate([a.blocks, b.blocks]),
+        pattern=widened("pattern").astype(np.int64),
+        number=np.concatenate([a.number, b.number]),
+        totals=widened("totals"),
+        cell_squares=widened("cell_squares"),
+        squares=np.concatenate([a.squares, b.squares]),
     )
+    return join_patterns(every)

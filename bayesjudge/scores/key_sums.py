@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError
 from bayesjudge.scores.adding import unite_levels
-from bayesjudge.scores.keys import cell_keys
+from bayesjudge.scores.keys import cell_keys, row_of_each
 from bayesjudge.scores.moments import Moments, owners_of_generation, split_facets, sum_by_pattern
 from bayesjudge.scores.table import Scores
 
@@ -198,8 +198,7 @@ def moments_of_key_sums(
     off = sums.mean - location
     total = sums.count * off
     key, n = cell_keys([codes[name] for name in names], [size[name] for name in names])
-    first = np.zeros(n, np.int64)
-    first[key] = np.arange(key.size)
+    first = row_of_each(key, n)
     low, high = np.full((2, n), [[np.inf], [-np.inf]])
     np.minimum.at(low, key, sums.low)
     np.maximum.at(high, key, sums.high)
@@ -264,8 +263,7 @@ def _sum_up(
     """Put rows of one key together; a key of one row keeps it to the last digit."""
     mean, spread, low, high = columns
     key, n = cell_keys(list(codes.T), [len(own) for own in levels])
-    first = np.zeros(n, np.int64)
-    first[key] = np.arange(key.size)
+    first = row_of_each(key, n)
     together = np.bincount(key, count, n).astype(np.int64)
     shift = np.bincount(key, count * (mean - mean[first][key]), n) / together
     mean_of = mean[first] + shift

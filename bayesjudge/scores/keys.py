@@ -62,3 +62,10 @@ def cell_keys(
         return number[key].astype(np.int64), int(number[-1]) + 1
     found, inverse = np.unique(key, return_inverse=True)
     return inverse.astype(np.int64), int(found.size)
+
+
+def row_of_each(key: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return one row of each of n keys, the last that has it, (n,); every key occurs."""
+    row = np.zeros(n, np.int64)
+    row[key] = np.arange(key.size)
+    return row

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesjudge.errors import DataError, UsageError
-from bayesjudge.scores.keys import cell_keys
+from bayesjudge.scores.keys import cell_keys, row_of_each
 from bayesjudge.scores.nesting import GENERATION_OF, nested_generation
 from bayesjudge.scores.table import Scores
 
@@ -271,7 +271,7 @@ def moments_of_scores(
     names = (*blocks, *cells)
     sizes = [scores.facet(n).n_levels for n in names]
     key, n_cells = cell_keys([scores.codes(n) for n in names], sizes)
-    first = _first(key, n_cells)
+    first = row_of_each(key, n_cells)
     y = scores.score - location
     low, high = np.full((2, n_cells), [[np.inf], [-np.inf]])
     np.minimum.at(low, key, scores.score)
@@ -337,26 +337,45 @@ def sum_by_pattern(
     columns: Ints = np.zeros((1, 0), np.int64)
     if cells:
         column, n_columns = cell_keys([codes for codes, _ in cells], [size for _, size in cells])
-        at = _first(column, n_columns)
+        at = row_of_each(column, n_columns)
         columns = np.column_stack([codes[at] for codes, _ in cells])
     flat, shape = generation * n_columns + column, (n_generations, n_columns)
     counts = np.bincount(flat, count, n_generations * n_columns).astype(np.int64).reshape(shape)
     sums = np.bincount(flat, total, n_generations * n_columns).reshape(shape)
-    first = _first(generation, n_generations)
-    own = np.column_stack([*(codes[first] for codes in blocks), counts])
-    patterns, which = np.unique(own, axis=0, return_inverse=True)
-    which = which.ravel()
-    totals, squares = np.zeros((2, len(patterns), n_columns))
-    np.add.at(totals, which, sums)
-    np.add.at(squares, which, sums**2)
-    return Generations(
+    first = row_of_each(generation, n_generations)
+    own = np.column_stack([codes[first] for codes in blocks])
+    each = Generations(
         columns=columns,
-        blocks=patterns[:, : len(blocks)],
-        pattern=patterns[:, len(blocks) :],
-        number=np.bincount(which, minlength=len(patterns)),
+        blocks=own,
+        pattern=counts,
+        number=np.ones(n_generations, np.int64),
+        totals=sums,
+        cell_squares=sums**2,
+        squares=sums.sum(axis=1) ** 2,
+    )
+    return join_patterns(each)
+
+
+def join_patterns(found: Generations) -> Generations:
+    """Put rows of one block and pattern together."""
+    n_blocks = found.blocks.shape[1]
+    rows, which = np.unique(
+        np.column_stack([found.blocks, found.pattern]), axis=0, return_inverse=True
+    )
+    which = which.ravel()
+    number = np.zeros(len(rows), np.int64)
+    np.add.at(number, which, found.number)
+    totals, cell_squares = np.zeros((2, len(rows), found.pattern.shape[1]))
+    np.add.at(totals, which, found.totals)
+    np.add.at(cell_squares, which, found.cell_squares)
+    return Generations(
+        columns=found.columns,
+        blocks=rows[:, :n_blocks],
+        pattern=rows[:, n_blocks:],
+        number=number,
         totals=totals,
-        cell_squares=squares,
-        squares=np.bincount(which, sums.sum(axis=1) ** 2, len(patterns)),
+        cell_squares=cell_squares,
+        squares=np.bincount(which, found.squares, len(rows)),
     )
 
 
@@ -368,10 +387,3 @@ def owners_of_generation(names: Sequence[str], blocks: Sequence[str]) -> tuple[s
     so that both are told apart by the same key.
     """
     return (*blocks, *(n for n in GENERATION_OF if n in names and n not in blocks))
-
-
-def _first(key: Ints, n: int) -> Ints:
-    """Return one row of each key."""
-    row = np.zeros(n, np.int64)
-    row[key] = np.arange(key.size)
-    return row

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesjudge.scores.keys import cell_keys
+from bayesjudge.scores.keys import cell_keys, row_of_each
 from bayesjudge.scores.lines import lines_of_moments
-from bayesjudge.scores.moments import Generations, Moments
+from bayesjudge.scores.moments import Generations, Moments, join_patterns
 from bayesjudge.scores.tallying import Tally
 
 type Ints = NDArray[np.int64]
@@ -47,8 +47,7 @@ def regroup(moments: Moments, blocks: Sequence[str], cells: Sequence[str]) -> Mo
     codes = [moments.codes_of(n) for n in names]
     sizes = [moments.n_levels(n) for n in names]
     key, n_cells = _keys(codes, sizes, moments.count.size)
-    first = np.zeros(n_cells, np.int64)
-    first[key] = np.arange(key.size)
+    first = row_of_each(key, n_cells)
     low, high = np.full((2, n_cells), [[np.inf], [-np.inf]])
     np.minimum.at(low, key, moments.low)
     np.maximum.at(high, key, moments.high)
@@ -151,8 +150,7 @@ def _regrouped(
     )
     if n_patterns * n_columns > _MOST_ENTRIES:
         return None
-    at = np.zeros(n_columns, np.int64)
-    at[column] = np.arange(column.size)
+    at = row_of_each(column, n_columns)
     columns = np.column_stack([codes[n][at] for n in cells] or [np.zeros((n_columns, 0), np.int64)])
     flat, shape = pattern * n_columns + column, (n_patterns, n_columns)
     together = np.bincount(flat, minlength=n_patterns * n_columns)
@@ -163,20 +161,16 @@ def _regrouped(
     counts = by_column(found.pattern.astype(float)).astype(np.int64)
     squares = by_column(found.cell_squares)
     squares[together.reshape(shape) > 1] = np.nan
-    rows, which = np.unique(np.column_stack([block, counts]), axis=0, return_inverse=True)
-    which = which.ravel()
-    totals, cell_squares = np.zeros((2, len(rows), n_columns))
-    np.add.at(totals, which, by_column(found.totals))
-    np.add.at(cell_squares, which, squares)
-    return Generations(
+    moved = Generations(
         columns=columns.astype(np.int64),
-        blocks=rows[:, : len(blocks)],
-        pattern=rows[:, len(blocks) :],
-        number=np.bincount(which, found.number, len(rows)).astype(np.int64),
-        totals=totals,
-        cell_squares=cell_squares,
-        squares=np.bincount(which, found.squares, len(rows)),
+        blocks=block,
+        pattern=counts,
+        number=found.number,
+        totals=by_column(found.totals),
+        cell_squares=squares,
+        squares=found.squares,
     )
+    return join_patterns(moved)
 
 
 def _keys(codes: list[Ints], sizes: list[int], n: int) -> tuple[Ints, int]:
