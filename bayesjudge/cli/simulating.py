@@ -88,21 +88,7 @@ def _write_stream(path: Path, given: SimulateOptions, truth: str | None, json: b
         )
     from bayesjudge.simulated_streams import COLUMNS, simulate_stream
 
-    sd, means = _fixed(given)
-    made = simulate_stream(
-        given.model,
-        backbones=given.backbones,
-        scenarios=given.scenarios,
-        judges=given.judges,
-        generations=given.generations,
-        languages=given.languages,
-        sd=sd,
-        means=means,
-        unit=given.unit,
-        location=given.location,
-        missing=given.missing_fraction,
-        random_seed=given.seed,
-    )
+    made = simulate_stream(given.model, **_asked(given))
     always = ("backbone", "judge", "scenario")
     labels = {n: made.labels[n] for n in COLUMNS if n in always or len(made.labels[n]) > 1}
     n_rows = write_pieces(path, labels, made.pieces())
@@ -111,33 +97,27 @@ def _write_stream(path: Path, given: SimulateOptions, truth: str | None, json: b
     _tell(str(path), n_rows, [*labels, "score"], given, made.truth, json)
 
 
-def _fixed(
-    given: SimulateOptions,
-) -> tuple[dict[str, list[float]], dict[str, float] | None]:
-    """Read the sds and the means that are fixed."""
+def _asked(given: SimulateOptions) -> dict[str, Any]:
+    """Return what tables in memory and streams are asked alike."""
     sd = number_pairs(given.sd, "--sd", "TERM=SD")
     means = number_pairs(given.mean, "--mean", "BACKBONE=MEAN")
     for name, values in means.items():
         if len(values) != 1:
             raise UsageError(f"{name!r} has {len(values)} means", "--mean", "Give one number")
-    return sd, {name: values[0] for name, values in means.items()} or None
+    return {
+        "backbones": given.backbones,
+        "scenarios": given.scenarios,
+        "judges": given.judges,
+        "generations": given.generations,
+        "languages": given.languages,
+        "sd": sd,
+        "means": {name: values[0] for name, values in means.items()} or None,
+        "unit": given.unit,
+        "location": given.location,
+        "missing": given.missing_fraction,
+        "random_seed": given.seed,
+    }
 
 
 def _simulate(given: SimulateOptions) -> Simulation:
-    sd, means = _fixed(given)
-    return simulate(
-        given.model,
-        backbones=given.backbones,
-        scenarios=given.scenarios,
-        judges=given.judges,
-        generations=given.generations,
-        languages=given.languages,
-        sd=sd,
-        means=means,
-        unit=given.unit,
-        location=given.location,
-        scale=given.scale,
-        missing=given.missing_fraction,
-        one_judge=given.one_judge,
-        random_seed=given.seed,
-    )
+    return simulate(given.model, **_asked(given), scale=given.scale, one_judge=given.one_judge)

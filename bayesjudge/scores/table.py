@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,8 +113,55 @@ class Failed:
         return self.codes[:, self.names.index(name)]
 
 
+class Named(Protocol):
+    """A facet by its name and its labels."""
+
+    @property
+    def name(self) -> str:
+        """Canonical, or the user's own."""
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Labels, sorted by code point."""
+
+
+class Faceted[F: Named]:
+    """What is asked of a table's facets, whatever they hold: rows' codes, or labels alone."""
+
+    facets: tuple[F, ...]
+    source: str
+
+    @property
+    def facet_names(self) -> tuple[str, ...]:
+        """Names of the facets, in order."""
+        return tuple(facet.name for facet in self.facets)
+
+    def has(self, name: str) -> bool:
+        """Whether the table has this facet, with any number of levels."""
+        return name in self.facet_names
+
+    def facet(self, name: str) -> F:
+        """Return the facet of this name.
+
+        Raises
+        ------
+        DataError
+            Where the table has no such facet.
+        """
+        for facet in self.facets:
+            if facet.name == name:
+                return facet
+        raise DataError(
+            f"the table has no facet {name!r}", self.source, f"It has {', '.join(self.facet_names)}"
+        )
+
+    def levels(self, name: str) -> tuple[str, ...]:
+        """Return the labels of a facet, sorted by code point."""
+        return self.facet(name).levels
+
+
 @dataclass(frozen=True, eq=False)
-class Scores:
+class Scores(Faceted[Facet]):
     """A validated table: one score a row, integer codes a facet.
 
     Attributes
@@ -220,11 +267,6 @@ class Scores:
         return f"Scores: {len(self):,} scores; {facets}{excluded}"
 
     @property
-    def facet_names(self) -> tuple[str, ...]:
-        """Names of the facets, in order."""
-        return tuple(facet.name for facet in self.facets)
-
-    @property
     def covariate_names(self) -> tuple[str, ...]:
         """Names of the covariates, in the order asked for."""
         return tuple(name for name, _ in self.covariates)
@@ -253,29 +295,6 @@ class Scores:
     def tag(self, name: str) -> Tag | None:
         """Return the text of a column that was taken along; None where it was not."""
         return next((tag for tag in self.tags if tag.name == name), None)
-
-    def has(self, name: str) -> bool:
-        """Whether the table has this facet, with any number of levels."""
-        return name in self.facet_names
-
-    def facet(self, name: str) -> Facet:
-        """Return the facet of this name.
-
-        Raises
-        ------
-        DataError
-            Where the table has no such facet.
-        """
-        for facet in self.facets:
-            if facet.name == name:
-                return facet
-        raise DataError(
-            f"the table has no facet {name!r}", self.source, f"It has {', '.join(self.facet_names)}"
-        )
-
-    def levels(self, name: str) -> tuple[str, ...]:
-        """Return the labels of a facet, sorted by code point."""
-        return self.facet(name).levels
 
     def codes(self, name: str) -> NDArray[np.int64]:
         """Return the (N,) codes of a facet, indexes into its levels."""

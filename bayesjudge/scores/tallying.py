@@ -20,7 +20,7 @@ from bayesjudge.scores.grouping import NoUsableRowError, take_moments
 from bayesjudge.scores.moments import Moments, moments_of_scores, split_facets
 from bayesjudge.scores.opening import Opened, open_source
 from bayesjudge.scores.problems import Problem
-from bayesjudge.scores.table import Role, Scores
+from bayesjudge.scores.table import Faceted, Role, Scores
 from bayesjudge.scores.tally_findings import Pass, findings, keep_rows, score_to_sum
 
 
@@ -47,7 +47,7 @@ class FacetLabels:
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class Tally(Faceted[FacetLabels]):
     """A table of scores by its moments.
 
     Attributes
@@ -95,34 +95,6 @@ class Tally:
     def n_excluded(self) -> int:
         """Rows left out, each accounted for in ``problems``."""
         return self.moments.n_excluded
-
-    @property
-    def facet_names(self) -> tuple[str, ...]:
-        """Names of the facets, in order."""
-        return tuple(facet.name for facet in self.facets)
-
-    def has(self, name: str) -> bool:
-        """Whether the table has this facet, with any number of levels."""
-        return name in self.facet_names
-
-    def facet(self, name: str) -> FacetLabels:
-        """Return the facet of this name.
-
-        Raises
-        ------
-        DataError
-            Where the table has no such facet.
-        """
-        for facet in self.facets:
-            if facet.name == name:
-                return facet
-        raise DataError(
-            f"the table has no facet {name!r}", self.source, f"It has {', '.join(self.facet_names)}"
-        )
-
-    def levels(self, name: str) -> tuple[str, ...]:
-        """Return the labels of a facet, sorted by code point."""
-        return self.facet(name).levels
 
 
 def tally_of_scores(
