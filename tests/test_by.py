@@ -22,8 +22,8 @@ from bayesjudge.cli import decomposition, messages
 from bayesjudge.cli.app import app
 from bayesjudge.cli.workers import done_by, usual_workers
 from bayesjudge.errors import DataError
+from bayesjudge.fingerprints import fingerprint
 from bayesjudge.report.files import MANIFEST, OutputFolder
-from bayesjudge.report.fingerprints import fingerprint
 from bayesjudge.report.group_folders import PARTIAL, GroupFolder, GroupFolders
 from bayesjudge.scores import Scores, read_scores
 from bayesjudge.simulation import simulate

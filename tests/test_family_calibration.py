@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bayesjudge.engines import Settings, nuts
+from bayesjudge.engines import Settings, families, nuts
 from bayesjudge.engines.coordinates import scale_sites
 from bayesjudge.engines.families import flatten
 from bayesjudge.engines.family_model import lay_out
 from bayesjudge.simulation import simulate_scores
+from bayesjudge.spec import Prior
 from tests.calibration import ends, family_sbc, misspecification, pymc_tables, side_by_side
 from tests.calibration.broken_families import no_jacobian, prior_only, widened
 from tests.calibration.family_sbc import STUDIES, resolved_design, run_study
@@ -62,6 +63,60 @@ def test_a_second_table_of_one_shape_compiles_nothing():
     assert nuts._scales_sampler.cache_info().misses == 1
     program = nuts._scales_sampler(scale_sites(table), settings, False)
     assert program._cache_size() == 1
+
+
+def moved(table):
+    """The same design with scores in another unit."""
+    if table.spec.is_latent:
+        return table
+    return replace(table, unit=2 * table.unit, location=table.location + 1)
+
+
+@pytest.mark.parametrize("name", ["ordinal", "uncertainty"])
+def test_a_second_table_of_one_family_compiles_nothing(name):
+    one, other = two_tables(name)
+    other = moved(other)
+    settings = Settings(draws=4, tune=4, chains=2)
+    for cached in (families._program, families._slopes, families._sampler, families._sites):
+        cached.cache_clear()
+    sampled = [families.sample_family(table, settings) for table in (one, other)]
+    assert families._sampler.cache_info().misses == families._sites.cache_info().misses == 1
+    design, numbers = design_of_table(other)
+    assert families._sampler(design, settings)._cache_size() == 1
+    assert families._slopes(design)._cache_size() == 1
+    assert not np.array_equal(*(draws.sample_stats["lp"] for draws in sampled))
+    # What is shared takes the second table's numbers.
+    with jax.enable_x64(True):
+        q = np.random.default_rng(0).normal(0, 0.7, size_of(design))
+        alone = float(flatten(other, lay_out(other)).potential(q))
+        assert float(families._slopes(design)(q, numbers)[0]) == pytest.approx(alone, rel=1e-12)
+
+
+def design_of_table(table):
+    layout = lay_out(table)
+    numbers = families.numbers_of(table, layout)
+    return families.design_of(table, layout, numbers), numbers
+
+
+def size_of(design):
+    return sum(int(np.prod(shape)) for shape in families._program(design).shapes.values())
+
+
+def test_tables_share_a_design_where_scores_alone_differ():
+    one, other = two_tables("ordinal")
+    same = design_of_table(one)[0]
+    assert same == design_of_table(other)[0]
+    term, *others = one.terms
+    wider = replace(term, scale=replace(term.scale, center=Prior("half_normal", (3.0,))))
+    recoded = replace(term, codes=np.roll(term.codes, 1))
+    fewer = [replace(t, codes=t.codes[:-1]) for t in one.terms]
+    for changed in (
+        replace(one, terms=(wider, *others)),
+        replace(one, terms=(recoded, *others)),
+        replace(one, terms=tuple(fewer), score=one.score[:-1]),
+        replace(one, categories=(1, 2, 3, 4, 5)),
+    ):
+        assert design_of_table(changed)[0] != same
 
 
 @lru_cache

@@ -15,6 +15,7 @@ LAYERS = {
     "errors": 0,
     "version": 0,
     "text": 0,
+    "fingerprints": 0,
     "scores": 1,
     "spec": 1,
     "closed_form": 2,

@@ -80,6 +80,11 @@ def dense(arrow, shared, own, border, size):
     return whole[:-1, :-1]
 
 
+def map_of(resolved, program, start):
+    slopes = jax.jit(jax.value_and_grad(program.potential))
+    return find_map(resolved, program.shapes, slopes, start)
+
+
 @pytest.mark.parametrize("design", DESIGNS)
 def test_the_hessian_is_an_arrow_and_found_whole(design):
     changes, sizes = DESIGNS[design]
@@ -98,7 +103,7 @@ def test_the_hessian_is_an_arrow_and_found_whole(design):
     if design != "uneven, with generations":
         return
     # The map at the mode: of full rank where scenarios have blanks.
-    onto = find_map(resolved, program.shapes, program.potential, start)
+    onto = map_of(resolved, program, start)
     assert onto.entries is not None
     slope = np.asarray(jax.jit(jax.jacfwd(onto))(start))
     assert np.linalg.matrix_rank(slope) == start.size
@@ -174,7 +179,7 @@ def mapped():
     with jax.enable_x64(True):
         resolved = resolved_of(backbone=3, scenario=6, judge=3)
         program, start = program_of(resolved)
-        return program, find_map(resolved, program.shapes, program.potential, start)
+        return program, map_of(resolved, program, start)
 
 
 def test_what_is_walked_in_has_the_models_density(mapped):
@@ -208,7 +213,7 @@ def test_a_map_that_costs_too_much_is_left_out(limit, monkeypatch):
     resolved = resolved_of(**UNEVEN)
     program, start = program_of(resolved)
     monkeypatch.setattr(preconditioning, limit, 3)
-    assert find_map(resolved, program.shapes, program.potential, start) is None
+    assert map_of(resolved, program, start) is None
     walk = Walk(program, None)
     assert walk.width == 0
     assert set(walk.part(start)) == {"own"}

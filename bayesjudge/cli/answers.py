@@ -125,7 +125,7 @@ class Road:
     answer : function of Part, returning Answered
         A function of a module, or a ``partial`` of one: other processes call it too.
     asked : sequence of object
-        All that the answer rests on beside the table (``report.fingerprints``).
+        All that the answer rests on beside the table (``bayesjudge.fingerprints``).
     names : tuple of str
         Of the files that an answer is written to.
     output : OutputOptions

@@ -29,7 +29,7 @@ from bayesjudge.cli.options import ByOptions, named_together, one_or_many
 from bayesjudge.cli.store_sources import refuse_stores
 from bayesjudge.cli.workers import done_by, usual_workers
 from bayesjudge.errors import BayesjudgeError, DataError, UsageError
-from bayesjudge.report.fingerprints import fingerprint
+from bayesjudge.fingerprints import fingerprint
 from bayesjudge.report.group_folders import GroupFolder, GroupFolders
 from bayesjudge.report.json_text import plain
 from bayesjudge.report.results_folder import folder_name

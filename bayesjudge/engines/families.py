@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,12 +20,14 @@ from numpyro.infer.util import constrain_fn, potential_energy
 
 from bayesjudge.engines.devices import double_precision
 from bayesjudge.engines.family_model import Layout, family_model, lay_out
-from bayesjudge.engines.nuts import MAX_TREE_DEPTH, chains_of, run_mcmc
+from bayesjudge.engines.nuts import MAX_TREE_DEPTH, chains_of, named_statistics, run_chains
 from bayesjudge.engines.preconditioning import Map, find_map
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.engines.sampled import draws_of_samples, kept_terms, starting_values
+from bayesjudge.fingerprints import fingerprint
 from bayesjudge.resolution import Resolved
 
+type Array = Any
 type Floats = NDArray[np.float64]
 
 # Chains start this far from the values below, on the unconstrained scale.
@@ -53,23 +56,24 @@ def sample_family(resolved: Resolved, settings: Settings) -> Draws:
     layout = lay_out(resolved)
     passed = time.perf_counter() - started
     with double_precision(settings.platform) as note:
-        program = flatten(resolved, layout)
+        numbers = numbers_of(resolved, layout)
+        design = design_of(resolved, layout, numbers)
+        program = _program(design)
         rng = np.random.default_rng(settings.random_seed)
         starts = program.start(starting_values(resolved), settings.chains, rng)
-        found = find_map(resolved, program.shapes, program.potential, starts[0])
+        slopes = _slopes(design)
+        found = find_map(resolved, program.shapes, lambda q: slopes(q, numbers), starts[0])
         if found is not None:
             starts = rng.standard_normal(starts.shape)
-        walk = Walk(program, found)
-        kernel = NUTS(
-            potential_fn=walk.potential,
-            max_tree_depth=MAX_TREE_DEPTH,
-            target_accept_prob=settings.target_accept,
-            dense_mass=False,
-        )
-        first = walk.part(starts if settings.chains > 1 else starts[0])
-        z, stats = run_mcmc(chains_of(kernel, settings), settings, init_params=first)
-        wanted = {t.variable for t in kept_terms(resolved, settings)}
-        samples = walk.constrain(z, {f"{name}_effect" for name in wanted})
+        first = Walk(program, found).part(starts if settings.chains > 1 else starts[0])
+        run = _sampler(design, replace(settings, random_seed=0))
+        z, stats = run(jax.random.key(settings.random_seed), first, found, numbers)
+        wanted = frozenset(f"{t.variable}_effect" for t in kept_terms(resolved, settings))
+        flat = {name: v.reshape(-1, v.shape[-1]) for name, v in z.items()}
+        sites = _sites(design, wanted)(flat, found, numbers)
+        shape = (settings.chains, settings.draws)
+        samples = {k: np.asarray(v).reshape(*shape, *v.shape[1:]) for k, v in sites.items()}
+        stats = named_statistics(stats)
     draws = draws_of_samples(resolved, samples, stats)
     return replace(
         draws,
@@ -77,6 +81,132 @@ def sample_family(resolved: Resolved, settings: Settings) -> Draws:
         pass_seconds=passed,
         notes=(note,) if note else (),
     )
+
+
+class Numbers(NamedTuple):
+    """In what tables of one design differ, as arrays that JAX can trace.
+
+    Attributes
+    ----------
+    unit, location : float
+    seen : dict of arrays
+        Of the :class:`Observations`.
+    information : dict
+        As the :class:`Layout` has it.
+    """
+
+    unit: Array
+    location: Array
+    seen: dict[str, Array]
+    information: dict[str, Array]
+
+
+_NUMBERS = ("covariates", "score", "trials", "successes", "ties", "cell", "category", "count")
+
+
+@dataclass(frozen=True)
+class Design:
+    """What tables share that one compiled program serves.
+
+    Attributes
+    ----------
+    key : str
+        Fingerprint of all that the program holds but :class:`Numbers`.
+    resolved, layout
+        Of the first such table.
+    """
+
+    key: str
+    resolved: Resolved = field(compare=False, repr=False)
+    layout: Layout = field(compare=False, repr=False)
+
+    def program(self, numbers: Numbers) -> Program:
+        """Return the program of a table of this design, its parameters left out."""
+        seen = replace(self.layout.seen, **numbers.seen)
+        layout = replace(self.layout, seen=seen, information=numbers.information)
+        table = replace(self.resolved, unit=numbers.unit, location=numbers.location)
+        known = _program(self)
+        return replace(known, model=lambda: family_model(table, layout))
+
+
+def numbers_of(resolved: Resolved, layout: Layout) -> Numbers:
+    """Return in what a table differs from others of its design."""
+    given = {name: getattr(layout.seen, name) for name in _NUMBERS}
+    return Numbers(
+        np.float64(resolved.unit),
+        np.float64(resolved.location),
+        {name: value for name, value in given.items() if value is not None},
+        {name: np.asarray(value) for name, value in layout.information.items()},
+    )
+
+
+def design_of(resolved: Resolved, layout: Layout, numbers: Numbers) -> Design:
+    """Return a table's design: what two tables must have alike to share a program."""
+    terms = [
+        (t.variable, t.dims, t.shape, t.centred, t.by_codes, t.scale, t.by_labels)
+        for t in resolved.terms
+    ]
+    facets = (resolved.thresholds, resolved.discrimination)
+    levels = [None if one is None else len(one.labels) for one in facets]
+    about = (resolved.residual, resolved.residual_labels, resolved.categories, resolved.ties)
+    names = [(c.name, c.prior) for c in resolved.covariates]
+    seen, every = layout.seen, jax.tree.leaves_with_path(numbers)
+    rows = (seen.codes, seen.against, seen.threshold_codes, seen.residual_codes)
+    shapes = [(jax.tree_util.keystr(path), np.shape(value)) for path, value in every]
+    key = fingerprint(
+        resolved.spec, terms, levels, about, names, layout.facets, layout.shape, layout.cell,
+        rows, seen.discrimination_codes, shapes,
+    )  # fmt: skip
+    return Design(key, resolved, layout)
+
+
+@lru_cache(maxsize=4)
+def _program(design: Design) -> Program:
+    return flatten(design.resolved, design.layout)
+
+
+@lru_cache(maxsize=4)
+def _slopes(design: Design) -> Callable[[Any, Numbers], tuple[Array, Array]]:
+    def potential(q: Array, numbers: Numbers) -> Array:
+        return design.program(numbers).potential(q)
+
+    return cast(Callable[[Any, Numbers], Any], jax.jit(jax.value_and_grad(potential)))
+
+
+@lru_cache(maxsize=4)
+def _sampler(design: Design, settings: Settings) -> Callable[..., tuple[Any, Any]]:
+    """Return a function that runs the chains; samples and statistics.
+
+    It is compiled once for all tables of a design. With a progress bar NumPyro compiles
+    a loop of its own in each run.
+    """
+
+    def run(key: Array, first: Any, onto: Map | None, numbers: Numbers) -> tuple[Any, Any]:
+        walk = Walk(design.program(numbers), onto)
+        kernel = NUTS(
+            potential_fn=walk.potential,
+            max_tree_depth=MAX_TREE_DEPTH,
+            target_accept_prob=settings.target_accept,
+            dense_mass=False,
+        )
+        return run_chains(chains_of(kernel, settings), key, init_params=first)
+
+    return run if settings.progress else jax.jit(run)
+
+
+@lru_cache(maxsize=4)
+def _sites(design: Design, effects: frozenset[str]) -> Callable[..., dict[str, Array]]:
+    """Return a function of (row, ...) parts of vectors to every site, of effects those named."""
+
+    def sites(rows: dict[str, Array], onto: Map | None, numbers: Numbers) -> dict[str, Array]:
+        walk = Walk(design.program(numbers), onto)
+
+        def each(one: dict[str, Array]) -> dict[str, Array]:
+            return walk.program.sites(walk.vector(one), effects)
+
+        return cast(dict[str, Array], jax.lax.map(each, rows, batch_size=_AT_ONCE))
+
+    return jax.jit(sites)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +252,7 @@ class Program:
             parts.append(part)
         return np.concatenate(parts, axis=1)
 
-    def sites(self, q: Any, effects: set[str]) -> dict[str, Any]:
+    def sites(self, q: Any, effects: Collection[str]) -> dict[str, Any]:
         """Return every site of a vector (D,), of effects those named.
 
         Unit-scale effects themselves are left out.
@@ -173,20 +303,6 @@ class Walk:
     def potential(self, parts: dict[str, Any]) -> Any:
         """Return minus the log density, up to a constant."""
         return self.program.potential(self.vector(parts))
-
-    def constrain(self, parts: dict[str, Any], effects: set[str]) -> dict[str, Any]:
-        """Return every site of (chain, draw, ...) draws, of effects those named.
-
-        Unit-scale effects themselves are left out.
-        """
-
-        def sites(one: dict[str, Any]) -> dict[str, Any]:
-            return self.program.sites(self.vector(one), effects)
-
-        shape = next(iter(parts.values())).shape[:2]
-        flat = {name: v.reshape(-1, v.shape[-1]) for name, v in parts.items()}
-        found = jax.jit(lambda rows: jax.lax.map(sites, rows, batch_size=_AT_ONCE))(flat)
-        return {name: np.asarray(v).reshape(*shape, *v.shape[1:]) for name, v in found.items()}
 
 
 def flatten(resolved: Resolved, layout: Layout) -> Program:

@@ -23,6 +23,7 @@ from bayesjudge.engines.likelihoods import (
 from bayesjudge.engines.nuts import sample_prior, sample_scale, sample_unit_effects
 from bayesjudge.engines.observations import (
     Observations,
+    filled_up,
     information,
     observe,
 )
@@ -102,6 +103,8 @@ def lay_out(resolved: Resolved, aggregate: bool = True, adapt: bool = True) -> L
         every effect at unit scale.
     """
     seen = observe(resolved, aggregate)
+    if resolved.spec.family == "cumulative" and len(resolved.categories) > 1:
+        seen = filled_up(seen)
     crossed = [t for t in resolved.terms if _crosses(t)]
     if resolved.spec.is_paired:
         # A battle takes two levels of a term: they are looked up row by row.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax.nn import log_sigmoid
 from jax.scipy.special import log_ndtr, ndtri
 from jax.scipy.stats import norm, t
@@ -78,35 +77,34 @@ def cumulative_log_likelihood(
     """
     if seen.cell is None or seen.category is None or seen.count is None:
         raise ModelError("a cumulative model is given no category counts")
-    log_cdf = log_sigmoid if link == "logit" else log_ndtr
     last = cutpoints.cuts.shape[-1]
-    level = None if seen.threshold_codes is None else seen.threshold_codes[seen.cell]
+    codes = seen.threshold_codes
+    level = None if codes is None else jnp.asarray(codes)[seen.cell]
 
-    def at(values: Array, index: Any, pairs: Any) -> Array:
-        return values[index] if level is None else values[level[pairs], index]
+    def at(values: Array, index: Array) -> Array:
+        return values[index] if level is None else values[level, index]
 
-    total = jnp.zeros(())
-    # Which pairs are at an end of the scale is known before anything is traced.
-    first, top = seen.category == 0, seen.category == last
-    for pairs, cut, sign in ((first, 0, 1.0), (top, last - 1, -1.0)):
-        if pairs.any():
-            index = np.full(int(pairs.sum()), cut)
-            distance = sign * (at(cutpoints.cuts, index, pairs) - eta[seen.cell[pairs]])
-            total = total + jnp.sum(seen.count[pairs] * log_cdf(distance))
-    between = ~(first | top)
-    if not between.any():
-        return total
-    k = seen.category[between]
-    here = eta[seen.cell[between]]
-    upper = at(cutpoints.cuts, k, between) - here
-    lower = at(cutpoints.cuts, k - 1, between) - here
+    # Of the lowest and the highest category one side is looked up and not used.
+    category = jnp.asarray(seen.category)
+    low, top = category == 0, category == last
+    above, below = jnp.minimum(category, last - 1), jnp.maximum(category - 1, 0)
+    here = eta[seen.cell]
+    upper, lower = at(cutpoints.cuts, above) - here, at(cutpoints.cuts, below) - here
+    between = jnp.clip(category - 1, 0, max(last - 2, 0))
     if link == "logit":
-        # s(b) - s(a) = s(b) s(-a) (1 - exp(a - b)), and b - a does not depend on eta.
-        share = at(cutpoints.log_shares, k - 1, between)
-        value = log_sigmoid(upper) + log_sigmoid(-lower) + share
+        value = jnp.where(top, 0.0, log_sigmoid(upper)) + jnp.where(low, 0.0, log_sigmoid(-lower))
+        if last > 1:
+            # s(b) - s(a) = s(b) s(-a) (1 - exp(a - b)), and b - a does not depend on eta.
+            value = value + jnp.where(low | top, 0.0, at(cutpoints.log_shares, between))
     else:
-        value = _log_normal_interval(lower, upper, at(cutpoints.log_gaps, k - 1, between))
-    return total + jnp.sum(seen.count[between] * value)
+        value = log_ndtr(jnp.where(low, upper, -lower))
+        if last > 1:
+            # What is not used must have derivatives all the same.
+            outer = low | top
+            known = jnp.where(outer, -1.0, lower), jnp.where(outer, 0.0, upper)
+            gap = at(cutpoints.log_gaps, between)
+            value = jnp.where(outer, value, _log_normal_interval(*known, gap))
+    return jnp.sum(seen.count * value)
 
 
 def _log_normal_interval(lower: Array, upper: Array, log_gap: Array) -> Array:

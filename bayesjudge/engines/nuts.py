@@ -132,7 +132,7 @@ def _sample_scales(
                 target.sites, replace(settings, random_seed=0), curves is not None
             )
             samples, stats = run(jax.random.key(settings.random_seed), data)
-        q, stats = np.asarray(samples["q"]), _named(stats)
+        q, stats = np.asarray(samples["q"]), named_statistics(stats)
     x = (mean + q @ factor.T).reshape(-1, mean.size)
     if curves is not None:
         x = np.asarray(curves.bend(x)[0])
@@ -290,7 +290,7 @@ def run_mcmc(
     """Run the chains; samples by site and statistics, (chain, draw, ...)."""
     key = jax.random.key(settings.random_seed)
     samples, stats = run_chains(mcmc, key, *args, init_params=init_params)
-    return samples, _named(stats)
+    return samples, named_statistics(stats)
 
 
 def run_chains(mcmc: MCMC, key: Array, *args: Any, init_params: Any = None) -> tuple[Any, Any]:
@@ -299,7 +299,8 @@ def run_chains(mcmc: MCMC, key: Array, *args: Any, init_params: Any = None) -> t
     return mcmc.get_samples(group_by_chain=True), mcmc.get_extra_fields(group_by_chain=True)
 
 
-def _named(stats: Any) -> dict[str, Any]:
+def named_statistics(stats: Any) -> dict[str, Any]:
+    """Return NumPyro's statistics by the names that draws have them by."""
     return {
         "diverging": np.asarray(stats["diverging"], bool),
         "n_steps": np.asarray(stats["num_steps"]),

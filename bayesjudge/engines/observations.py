@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
 from bayesjudge.scores.keys import cell_keys
 
@@ -148,6 +149,33 @@ def observe(resolved: Resolved, aggregate: bool = True) -> Observations:
         category=found % n_categories,
         count=count.astype(float),
     )
+
+
+# Numbers of pairs are rounded up to this many, or in this many steps between powers of two.
+_STEPS = 16
+
+
+def filled_up(seen: Observations) -> Observations:
+    """Fill pairs of predictor and category up to a round number with some that never occurred.
+
+    Tables of one design then mostly differ in numbers alone, and one compiled program
+    serves them.
+    """
+    if seen.cell is None or seen.category is None or seen.count is None:
+        raise ModelError("a cumulative model is given no category counts")
+    blank = (0, round_up(seen.cell.size) - seen.cell.size)
+    return replace(
+        seen,
+        cell=np.pad(seen.cell, blank),
+        category=np.pad(seen.category, blank),
+        count=np.pad(seen.count, blank),
+    )
+
+
+def round_up(n: int) -> int:
+    """Return the next round number, at least n: a few steps between powers of two."""
+    step = max(_STEPS, (1 << n.bit_length()) // (2 * _STEPS))
+    return -(-n // step) * step
 
 
 def _predictors(resolved: Resolved) -> Ints:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,6 @@ from bayesjudge.resolution import Resolved, ResolvedTerm
 type Array = Any
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
-type Density = Callable[[Array], Array]
 type Slopes = Callable[[Floats], tuple[Array, Array]]
 
 # A border that is wider, or a map of more numbers, costs more than it saves.
@@ -65,8 +63,7 @@ class Arrow:
         return width**2 + int(blocks) * int(size) * (int(size) + width)
 
 
-@dataclass(frozen=True, eq=False)
-class Map:
+class Map(NamedTuple):
     """A linear map from (D,) near-standard coordinates to those of a density.
 
     Attributes
@@ -104,7 +101,7 @@ class Map:
 
 
 def find_map(
-    resolved: Resolved, shapes: dict[str, tuple[int, ...]], potential: Density, start: Floats
+    resolved: Resolved, shapes: dict[str, tuple[int, ...]], slopes: Slopes, start: Floats
 ) -> Map | None:
     """Look for the mode from a start (D,), and factor the Hessian there.
 
@@ -114,8 +111,8 @@ def find_map(
     shapes : dict
         Of the sites that the vector holds in a row, effects as ``<term>_z`` or
         ``<term>_w``, the facets that sum to zero last.
-    potential : function
-        Minus the log density of a vector (D,).
+    slopes : function
+        From a vector (D,) to minus the log density and its slopes.
     start : (D,)
 
     Returns
@@ -126,7 +123,6 @@ def find_map(
     arrow = find_arrow(resolved, shapes)
     if arrow.shared.size > _WIDEST or arrow.n_numbers > _MOST_NUMBERS:
         return None
-    slopes = jax.jit(jax.value_and_grad(potential))
     # All is at unit scale but what is in the unit of the scores.
     widths = [
         np.full(
