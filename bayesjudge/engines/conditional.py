@@ -137,13 +137,16 @@ def _draw_shared(
     # 1' V^-1 1 = total / pivot, in which a large common keeps its digits.
     pivot = common * total + (free * inverse).mean(axis=1)
     shrink = own[:, 0] / (pivot + own[:, 0] * total)
+    weight = inverse * shrink[:, None]
     levels = tuple(shape[1 + a] for a in stratum)
     flat = rest.reshape(len(rest), shape[0], -1)
     alike = len(flat) == 1
-    explained = inverse @ flat[0] if alike else np.einsum("nb,nbl->nl", inverse, flat)
-    sd = np.sqrt(own[:, 0] * pivot / (pivot + own[:, 0] * total))
+    mean = weight @ flat[0] if alike else np.einsum("nb,nbl->nl", weight, flat)
+    sd = np.sqrt(shrink * pivot)
     unit = centre(rng.standard_normal((len(variance), *levels)), len(levels))
-    drawn = shrink[:, None] * explained + sd[:, None] * unit.reshape(len(variance), -1)
+    drawn = unit.reshape(len(variance), -1)
+    drawn *= sd[:, None]
+    drawn += mean
     return np.asarray(drawn.reshape(len(variance), *levels))
 
 

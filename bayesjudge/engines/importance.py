@@ -77,42 +77,48 @@ class Curves(NamedTuple):
         xp : module
             NumPy, or ``jax.numpy`` inside a JAX function.
         """
-        left, right, low, rise, start, width, secant = self._pieces(z, _KNOTS[1:-1], xp)
+        left, right, low, rise, start, width, secant, bent, _, _ = self._pieces(
+            z, _KNOTS[1:-1], xp
+        )
         t = (z - start) / width
         inside = xp.clip(t, 0.0, 1.0)
-        product = inside * (1 - inside)
-        scale = secant + (left + right - 2 * secant) * product
-        y = low + rise * (secant * inside**2 + left * product) / scale
-        y = y + left * xp.minimum(t, 0.0) * width + right * xp.maximum(t - 1.0, 0.0) * width
-        slope = right * inside**2 + 2 * secant * product + left * (1 - inside) ** 2
-        return y, log_of_product(secant**2 * slope / scale**2, -1, xp)
+        square = inside * inside
+        product = inside - square
+        scale = secant + bent * product
+        part = left * product
+        y = low + rise * (secant * square + part) / scale
+        # Straight on beyond the outer knots; elsewhere t is inside.
+        y = y + (t - inside) * width * xp.where(t < 0.0, left, right)
+        # left (1 - inside)^2 + 2 secant product + right inside^2, written out
+        slope = left + (right - left) * square + 2 * (secant * product - part)
+        ratio = secant / scale
+        return y, log_of_product(ratio * ratio * slope, -1, xp)
 
     def straighten(self, y: Floats) -> tuple[Floats, Floats]:
         """Return z (n, D) of y (n, D), and the log determinant of dz/dy (n,)."""
-        left, right, low, rise, start, width, secant = self._pieces(y, self.heights[1:-1], np)
+        left, right, low, rise, start, width, secant, bent, steep, first = self._pieces(
+            y, self.heights[1:-1], np
+        )
         over = y - low
         inside = np.clip(over, 0.0, rise)
-        bent = left + right - 2 * secant
         more = inside * bent
-        a = rise * (secant - left) + more
-        b = rise * left - more
-        c = -secant * inside
-        root = np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))
-        t = np.clip(-2 * c / (b + root), 0.0, 1.0)
-        product = t * (1 - t)
-        slope = (
-            secant**2
-            * (right * t**2 + 2 * secant * product + left * (1 - t) ** 2)
-            / (secant + bent * product) ** 2
-        )
-        z = start + width * t
-        z = z + np.minimum(over, 0.0) / left + np.maximum(over - rise, 0.0) / right
-        return z, -log_of_product(slope, -1)
+        b = first - more
+        c = secant * inside
+        # The smaller root of a t^2 + b t - c, a = rise (secant - left) + more.
+        t = 2 * c / (b + np.sqrt(np.maximum(b * b + 4 * (steep + more) * c, 0.0)))
+        t = np.minimum(t, 1.0)
+        square = t * t
+        product = t - square
+        slope = left + (right - left) * square + 2 * (secant - left) * product
+        ratio = secant / (secant + bent * product)
+        z = start + width * t + (over - inside) / np.where(over < 0.0, left, right)
+        return z, -log_of_product(ratio * ratio * slope, -1)
 
     def _pieces(self, values: Array, inner: Array, xp: Any) -> Array:
-        """Return what is known of the piece that each value lies in, (7, ..., D).
+        """Return what is known of the piece that each value lies in, (10, ..., D).
 
-        Slopes at its ends, lowest height, rise, first knot, width, and rise over width.
+        Slopes l and r at its ends, lowest height, rise, first knot, width, s = rise / width,
+        l + r - 2 s, rise (s - l) and rise l.
 
         Parameters
         ----------
@@ -121,18 +127,18 @@ class Curves(NamedTuple):
             Where pieces end, on the values' side; the outer two go on for ever.
         """
         d = values.shape[-1]
-        piece = xp.zeros(values.shape, np.int64)
-        for end in inner:
-            piece = piece + (values > end)
-        # One place in seven tables instead of two indices: gathering is most of the work.
-        # Its coordinates come first, so that columns of the result lie together as columns
-        # of draws do.
-        at = xp.moveaxis(piece * d + xp.arange(d), -1, 0)
+        # Coordinates first, so that columns of the result lie together as those of draws do.
+        column = xp.moveaxis(values, -1, 0)
+        ends = xp.asarray(inner).reshape(len(inner), -1, *(1,) * (values.ndim - 1))
+        piece = xp.sum(column > ends, axis=0)
+        # One place in ten tables instead of two indices: gathering is most of the work.
+        at = piece * d + xp.arange(d).reshape(-1, *(1,) * (values.ndim - 1))
         knots = xp.asarray(_KNOTS)[:, None] + xp.zeros((1, d))
         rise, width = self.heights[1:] - self.heights[:-1], knots[1:] - knots[:-1]
+        left, right, secant = self.slopes[:-1], self.slopes[1:], rise / width
         known = (
-            self.slopes[:-1], self.slopes[1:], self.heights[:-1], rise, knots[:-1], width,
-            rise / width,
+            left, right, self.heights[:-1], rise, knots[:-1], width, secant,
+            left + right - 2 * secant, rise * (secant - left), rise * left,
         )  # fmt: skip
         table = xp.stack(known).reshape(len(known), -1)
         return xp.moveaxis(xp.take(table, at, axis=1, mode="clip"), 1, -1)
@@ -399,9 +405,11 @@ def weighted_sizes(
     weight = np.exp(log_weight)
     # Draws far out, of no weight at all, may be too large to be squared twice.
     some = weight > 0
-    weight, column = weight[some], values.T[:, some]
-    squares = (column - (column @ weight)[:, None]) ** 2
-    squared = (squares - (squares @ weight)[:, None]) ** 2
+    column = values.T
+    if not some.all():
+        weight, column = weight[some], column[:, some]
+    squares = column - (column @ weight)[:, None]
+    np.square(squares, out=squares)
     shares = [weight]
     for n_kept in kept:
         of_weights = weight**2
@@ -409,7 +417,11 @@ def weighted_sizes(
             fraction = np.modf(n_kept * weight)[0]
             of_weights = of_weights + fraction * (1 - fraction) / n_kept**2
         shares.append(of_weights)
-    of_one, *of_means = (np.vstack([squares, squared]) @ np.stack(shares).T).T
+    every = np.stack(shares).T
+    of_squares = squares @ every
+    squares -= of_squares[:, :1]
+    np.square(squares, out=squares)
+    of_one, *of_means = np.vstack([of_squares, squares @ every]).T
     sizes = [kish_ess(log_weight)] * len(kept)
     for place, of_mean in enumerate(of_means):
         size = np.divide(of_one, of_mean, out=np.full(of_one.shape, np.inf), where=of_mean > 0)

@@ -38,7 +38,7 @@ type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
 
 # Sets of scales handled at once: what is made of them fits the processor's cache.
-_ROWS = 500
+_ROWS = 2000
 
 
 @dataclass(frozen=True, eq=False)
