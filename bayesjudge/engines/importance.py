@@ -77,9 +77,7 @@ class Curves(NamedTuple):
         xp : module
             NumPy, or ``jax.numpy`` inside a JAX function.
         """
-        left, right, low, rise, start, width, secant, bent, _, _ = self._pieces(
-            z, _KNOTS[1:-1], xp
-        )
+        left, right, low, rise, start, width, secant, bent, _, _ = self._pieces(z, _KNOTS[1:-1], xp)
         t = (z - start) / width
         inside = xp.clip(t, 0.0, 1.0)
         square = inside * inside

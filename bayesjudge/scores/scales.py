@@ -45,7 +45,8 @@ MIN_VARIANCE = 1 / 12
 MIN_APART = 0.9
 """Share of groups that either stop at the top or go two beyond: no smooth passage between."""
 
-EM_STEPS = 40
+EM_STEPS, SETTLED = 40, 1e-9
+"""Steps of EM at most, and the change of no row's weight that ends them."""
 
 
 def check_scales(
@@ -354,9 +355,9 @@ def _log_density_of_mixture(
     Constants that a single normal line has too are left out.
     """
     upper, lower = score - reference, score - ratio * reference
-    n, log_density = score.size, -np.inf
+    n = score.size
     weight = (np.abs(lower) < np.abs(upper)).astype(float)
-    for step in range(EM_STEPS):
+    for _ in range(EM_STEPS):
         count = float(weight.sum())
         rest = n - count
         # Of the lower line's rows, and of the others.
@@ -368,8 +369,8 @@ def _log_density_of_mixture(
         variance = max(inside / n, MIN_VARIANCE)
         share = np.log(np.clip([rest / n, count / n], 1e-9, 1))
         odds = share[1] - share[0] + (high - low) / (2 * variance)
-        if step == EM_STEPS - 1:
-            first = share[0] - 0.5 * (high / variance + np.log(variance))
-            log_density = float((first + np.logaddexp(0.0, odds)).sum())
-        weight = 1.0 / (1.0 + np.exp(-odds))
-    return log_density, weight > 0.5
+        before, weight = weight, 1.0 / (1.0 + np.exp(-odds))
+        if np.abs(weight - before).max() < SETTLED:
+            break
+    first = share[0] - 0.5 * (high / variance + np.log(variance))
+    return float((first + np.logaddexp(0.0, odds)).sum()), weight > 0.5
