@@ -2,9 +2,10 @@
 
 The proposal is a multivariate t density whose coordinates are bent, one by one,
 by monotone curves through the quantiles of the draws so far; it is fitted in
-rounds to all weighted draws (adaptive multiple importance sampling: Cornuet,
-Marin, Mira and Robert 2012). Pareto-smoothed weights (Vehtari, Simpson, Gelman,
-Yao and Gabry 2024) say how well it fits.
+rounds to the weighted draws of the last ones (population Monte Carlo: Cappé,
+Guillin, Marin and Robert 2004). Weighing every draw under all proposals so far
+takes as long as twice as many draws and fits no better. Pareto-smoothed weights
+(Vehtari, Simpson, Gelman, Yao and Gabry 2024) say how well it fits.
 """
 
 from __future__ import annotations
