@@ -47,8 +47,8 @@ from bayesjudge.resolution import Resolved
 
 # Draws of an adapting round, a squared dimension: what a covariance matrix takes, within
 # limits; and the effective share of them that is good enough.
-_ADAPTING, _LEAST_ADAPTING, _MOST_ADAPTING = 3, 750, 2000
-_GOOD_SHARE = 0.55
+_ADAPTING, _LEAST_ADAPTING, _MOST_ADAPTING = 2.5, 750, 2000
+_GOOD_SHARE = 0.5
 _LEAST_ROUNDS, _MOST_ROUNDS = 4, 16
 _ATTEMPTS = 2
 
