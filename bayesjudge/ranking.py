@@ -153,12 +153,7 @@ def rank_intervals(
         Where `ci_prob` is not in (0, 1).
     """
     check_probability(ci_prob, "ci_prob")
-    return _intervals(_sorted(midranks(draws, lower_is_better)), ci_prob)
-
-
-def _sorted(ranks: Floats) -> Floats:
-    """Sort each column of (n, K) ranks, a column's numbers together."""
-    return np.sort(np.ascontiguousarray(ranks.T), axis=1).T
+    return _intervals(np.sort(midranks(draws, lower_is_better), axis=0), ci_prob)
 
 
 def _intervals(ordered: Floats, ci_prob: float) -> tuple[Floats, Floats]:
@@ -210,7 +205,7 @@ def simultaneous_rank_intervals(
     """
     check_probability(ci_prob, "ci_prob")
     ranks = midranks(draws, lower_is_better)
-    return _simultaneous(ranks, _sorted(ranks), ci_prob)
+    return _simultaneous(ranks, np.sort(ranks, axis=0), ci_prob)
 
 
 def _simultaneous(ranks: Floats, ordered: Floats, ci_prob: float) -> tuple[Floats, Floats]:
@@ -377,7 +372,7 @@ def leaderboard(
     values = values[:, by_label]
     k = values.shape[1]
     ranks = midranks(values, lower_is_better)
-    ordered, expected = _sorted(ranks), ranks.mean(axis=0)
+    ordered, expected = np.sort(ranks, axis=0), ranks.mean(axis=0)
     low, high = _intervals(ordered, ci_prob)
     low_sim, high_sim = _simultaneous(ranks, ordered, ci_prob)
     ci_lower, ci_upper = np.quantile(values, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
