@@ -210,9 +210,9 @@ def _weighted_draws(rng: np.random.Generator, start: Start, rough: Target, n: in
     rounds = (min(_LEAST_ROUNDS + d // 6, _MOST_ROUNDS), _MOST_ROUNDS)
     apart = blocks(target.sites)
     for attempt in range(1, _ATTEMPTS + 1):
-        proposal = adapt(
-            rng, rough.log_density, proposal, apart, n_adapting, rounds, enough=_GOOD_SHARE
-        )
+        # One that did not do is fitted for as long as that helps.
+        enough = _GOOD_SHARE if attempt == 1 else 1.0
+        proposal = adapt(rng, rough.log_density, proposal, apart, n_adapting, rounds, enough)
         found = _final_draws(rng, target, proposal, n, last=attempt == _ATTEMPTS)
         if found.fits and found.efficiency >= _LEAST_EFFICIENCY:
             break
