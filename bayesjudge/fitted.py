@@ -285,15 +285,25 @@ class Fit(Predictions):
         """
         import pandas as pd
 
+        columns = self.effect_columns(term, ci_prob=ci_prob)
+        return pd.DataFrame(
+            {
+                n: pd.Series(v, dtype=object if isinstance(v, list) else None)
+                for n, v in columns.items()
+            }
+        )
+
+    def effect_columns(self, term: str, *, ci_prob: float = CI_PROB) -> dict[str, Any]:
+        """Return the columns of :meth:`effects`: labels as lists, numbers as arrays."""
         found = self.resolved.term(term)
         draws = self._effect(found).reshape(-1, found.n_levels)
         labels = [self.resolved_labels(dim) for dim in found.dims]
         cells = np.unravel_index(np.arange(found.n_levels), found.shape)
         columns: dict[str, Any] = {
-            dim: pd.Series([names[i] for i in cell], dtype=object)
+            dim: [names[i] for i in cell]
             for dim, names, cell in zip(found.dims, labels, cells, strict=True)
         }
-        return pd.DataFrame({**columns, **summarize(draws, ci_prob, "estimate")})
+        return {**columns, **summarize(draws, ci_prob, "estimate")}
 
     def effect_draws(self, term: str) -> Floats:
         """Return draws of a term's effects, (n_draws, *shape), as :meth:`effects` sums them up."""
@@ -313,20 +323,18 @@ class Fit(Predictions):
         variances = {t.name: self._variance(t) for t in self.resolved.terms}
         variances["residual"] = self._residual_variance()
         total = np.sum(list(variances.values()), axis=0)
-        rows = []
-        for name, draws in variances.items():
-            summary = summarize(draws[:, None], ci_prob, "variance")
-            rows.append(
-                {
-                    "term": name,
-                    "variance": summary["variance"][0],
-                    "sd": float(np.mean(np.sqrt(draws))),
-                    "ci_lower": summary["ci_lower"][0],
-                    "ci_upper": summary["ci_upper"][0],
-                    "share": float(np.mean(draws / total)),
-                }
-            )
-        return pd.DataFrame(rows)
+        draws = np.column_stack(list(variances.values()))
+        summary = summarize(draws, ci_prob, "variance")
+        return pd.DataFrame(
+            {
+                "term": list(variances),
+                "variance": summary["variance"],
+                "sd": np.sqrt(draws).mean(axis=0),
+                "ci_lower": summary["ci_lower"],
+                "ci_upper": summary["ci_upper"],
+                "share": (draws / total[:, None]).mean(axis=0),
+            }
+        )
 
     def diagnostics(self) -> pd.Series[Any]:
         """Return r_hat_max, ess_bulk_min, ess_tail_min, divergences, pareto_k and converged."""

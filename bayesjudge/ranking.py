@@ -26,6 +26,9 @@ type Ints = NDArray[np.int64]
 # by the last bit of a float; no real count is that close to an integer by chance.
 _COUNT_SLACK = 1e-9
 
+# Columns up to which every two are compared to rank them.
+_FEW = 12
+
 
 def midranks(draws: ArrayLike, lower_is_better: bool = False) -> Floats:
     """Rank the backbones within every draw; tied backbones share their midrank.
@@ -56,6 +59,8 @@ def _tied_ranks(values: Floats) -> tuple[Ints, Ints]:
 
     As ``scipy.stats.rankdata`` by rows; importing scipy.stats takes half a second.
     """
+    if values.shape[1] <= _FEW:
+        return _ranks_of_few(values)
     order = np.argsort(values, axis=1, kind="stable")
     ascending = np.take_along_axis(values, order, axis=1)
     place = np.arange(values.shape[1])
@@ -68,6 +73,19 @@ def _tied_ranks(values: Floats) -> tuple[Ints, Ints]:
     ends = np.minimum.accumulate(stops[:, ::-1], axis=1)[:, ::-1]
     np.put_along_axis(after, order, ends, axis=1)
     return first, after
+
+
+def _ranks_of_few(values: Floats) -> tuple[Ints, Ints]:
+    """Compare every two columns: of few that takes less than sorting every row."""
+    columns = np.ascontiguousarray(values.T)
+    first, after = np.zeros(columns.shape, np.int64), np.ones(columns.shape, np.int64)
+    for i in range(1, len(columns)):
+        over, under = columns[:i] < columns[i], columns[:i] > columns[i]
+        first[i] += over.sum(axis=0)
+        after[i] += (~under).sum(axis=0)
+        first[:i] += under
+        after[:i] += ~over
+    return first.T, after.T
 
 
 def rank_probabilities(draws: ArrayLike, lower_is_better: bool = False) -> Floats:
@@ -135,9 +153,12 @@ def rank_intervals(
         Where `ci_prob` is not in (0, 1).
     """
     check_probability(ci_prob, "ci_prob")
-    ranks = np.sort(midranks(draws, lower_is_better), axis=0)
-    tail = len(ranks) * (1 - ci_prob) / 2
-    return ranks[_position(tail) - 1], ranks[_position(len(ranks) - tail) - 1]
+    return _intervals(np.sort(midranks(draws, lower_is_better), axis=0), ci_prob)
+
+
+def _intervals(ordered: Floats, ci_prob: float) -> tuple[Floats, Floats]:
+    tail = len(ordered) * (1 - ci_prob) / 2
+    return ordered[_position(tail) - 1], ordered[_position(len(ordered) - tail) - 1]
 
 
 def simultaneous_rank_intervals(
@@ -184,6 +205,10 @@ def simultaneous_rank_intervals(
     """
     check_probability(ci_prob, "ci_prob")
     ranks = midranks(draws, lower_is_better)
+    return _simultaneous(ranks, np.sort(ranks, axis=0), ci_prob)
+
+
+def _simultaneous(ranks: Floats, ordered: Floats, ci_prob: float) -> tuple[Floats, Floats]:
     n_draws, k = ranks.shape
     doubled = np.rint(2 * ranks).astype(np.int64)
     width = 2 * k + 1
@@ -194,7 +219,6 @@ def simultaneous_rank_intervals(
     last_step = np.minimum(2 * upto, 2 * (n_draws - below) - 1).ravel()[flat].min(axis=1)
     needed = _position(n_draws * ci_prob)
     step = min(int(np.sort(last_step)[n_draws - needed]), n_draws)
-    ordered = np.sort(ranks, axis=0)
     return ordered[max(-(-step // 2), 1) - 1], ordered[n_draws - step // 2 - 1]
 
 
@@ -347,30 +371,34 @@ def leaderboard(
     by_label = np.array(sorted(range(len(labels)), key=lambda b: labels[b]))
     values = values[:, by_label]
     k = values.shape[1]
-    expected = midranks(values, lower_is_better).mean(axis=0)
-    low, high = rank_intervals(values, ci_prob, lower_is_better)
-    low_sim, high_sim = simultaneous_rank_intervals(values, ci_prob, lower_is_better)
+    ranks = midranks(values, lower_is_better)
+    ordered, expected = np.sort(ranks, axis=0), ranks.mean(axis=0)
+    low, high = _intervals(ordered, ci_prob)
+    low_sim, high_sim = _simultaneous(ranks, ordered, ci_prob)
     ci_lower, ci_upper = np.quantile(values, [(1 - ci_prob) / 2, (1 + ci_prob) / 2], axis=0)
-    table = pd.DataFrame(
+    columns = {
+        "mean": values.mean(axis=0),
+        "sd": values.std(axis=0, ddof=1),
+        "ci_lower": ci_lower,
+        "ci_upper": ci_upper,
+        "expected_rank": expected,
+        "rank_lower": low,
+        "rank_upper": high,
+        "rank_lower_sim": low_sim,
+        "rank_upper_sim": high_sim,
+        "p_best": rank_probabilities(values, lower_is_better)[:, 0],
+        "sucra": sucra(expected, k),
+        "sucra_lower": sucra(high, k),
+        "sucra_upper": sucra(low, k),
+        "tier": tiers(values, rope=rope, lower_is_better=lower_is_better),
+    }
+    order = np.argsort(expected, kind="stable")
+    return pd.DataFrame(
         {
-            "backbone": label_column(labels, by_label),
-            "mean": values.mean(axis=0),
-            "sd": values.std(axis=0, ddof=1),
-            "ci_lower": ci_lower,
-            "ci_upper": ci_upper,
-            "expected_rank": expected,
-            "rank_lower": low,
-            "rank_upper": high,
-            "rank_lower_sim": low_sim,
-            "rank_upper_sim": high_sim,
-            "p_best": rank_probabilities(values, lower_is_better)[:, 0],
-            "sucra": sucra(expected, k),
-            "sucra_lower": sucra(high, k),
-            "sucra_upper": sucra(low, k),
-            "tier": tiers(values, rope=rope, lower_is_better=lower_is_better),
+            "backbone": label_column(labels, by_label[order]),
+            **{name: column[order] for name, column in columns.items()},
         }
     )
-    return table.iloc[np.argsort(expected, kind="stable")].reset_index(drop=True)
 
 
 def check_draws(draws: ArrayLike) -> Floats:

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from bayesjudge.errors import BayesjudgeError, DataError, UsageError
 from bayesjudge.scores import read_scores, scan, split_by
 from bayesjudge.scores.checking import parse_number
-from bayesjudge.scores.scales import has_ceiling
+from bayesjudge.scores.scales import (
+    EM_STEPS,
+    MIN_VARIANCE,
+    _log_density_of_mixture,
+    has_ceiling,
+)
 
 SHARED = Path(__file__).parents[1].parent / "shared" / "data"
 real = pytest.mark.skipif(not SHARED.is_dir(), reason="the real tables are not here")
@@ -588,3 +593,31 @@ def test_devai_multilingual():
         random="requirement",
     )
     assert len(scores) == 52_560
+
+
+def two_lines_in_words(score, reference, ratio):
+    """The two lines of :mod:`bayesjudge.scores.scales`, by EM as it is written in books."""
+    residuals = np.stack([score - reference, score - ratio * reference])
+    weight = (np.abs(residuals[1]) < np.abs(residuals[0])).astype(float)
+    for _ in range(EM_STEPS):
+        share = np.array([1 - weight.mean(), weight.mean()])
+        each = np.stack([1 - weight, weight])
+        offset = (each * residuals).sum(axis=1) / each.sum(axis=1)
+        squares = (residuals - offset[:, None]) ** 2
+        variance = max(float((each * squares).sum() / score.size), MIN_VARIANCE)
+        logs = np.log(share)[:, None] - 0.5 * (squares / variance + np.log(variance))
+        total = np.logaddexp(*logs)
+        weight = np.exp(logs[1] - total)
+    return total.sum(), weight > 0.5
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.1])
+@pytest.mark.parametrize("halved", [0.3, 0.7])
+def test_two_lines_are_found_as_in_words(ratio, halved):
+    rng = np.random.default_rng(2)
+    reference = rng.normal(7, 1.5, 300)
+    score = reference * np.where(rng.random(300) < halved, 0.5, 1.0) + rng.normal(0, 0.4, 300)
+    expected, lower = two_lines_in_words(score, reference, ratio)
+    found, half = _log_density_of_mixture(score, reference, ratio)
+    assert found == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_array_equal(half, lower)

@@ -249,3 +249,18 @@ def test_a_typical_spread_follows_the_data():
     prior_mean, prior_sd = typical_spread(np.zeros(5), np.zeros(5), 0.5)
     assert prior_mean == pytest.approx(0.5 * np.sqrt(2 / np.pi), rel=0.02)
     assert prior_sd == pytest.approx(0.5 * np.sqrt(1 - 2 / np.pi), rel=0.02)
+
+
+def test_newton_finds_the_mode_that_slopes_find(monkeypatch):
+    resolved = resolved_of("generations")
+    model = integrate(resolved)
+    sites, fixed = scale_sites(resolved), constants(resolved)
+    by_newton = settle(sites, fixed, model)
+    monkeypatch.setattr(type(model), "in_bulk", False)
+    by_slopes = settle(sites, fixed, model)
+    values = [one.target.log_density(one.mean[None])[0] for one in (by_newton, by_slopes)]
+    # Both stop near enough, and lay their coordinates about where they stopped.
+    assert values[0] == pytest.approx(values[1], abs=0.5)
+    sds = [np.sqrt(np.diag(one.covariance)) for one in (by_newton, by_slopes)]
+    assert (np.abs(by_newton.mean - by_slopes.mean) < 0.3 * sds[1]).all()
+    np.testing.assert_allclose(sds[0], sds[1], rtol=0.2)

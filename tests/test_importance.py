@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bayesjudge.engines.importance import (
+    _KNOTS,
+    _quantiles,
     adapt,
     curves_through,
     first_proposal,
@@ -19,6 +21,7 @@ from bayesjudge.engines.importance import (
     resample,
     weighted_ess,
 )
+from bayesjudge.engines.log_products import log_of_product
 
 
 def some_proposal(seed, d=3):
@@ -65,6 +68,33 @@ def test_a_proposal_has_the_density_of_its_draws():
         assert mass[grid[0][:, 0] < edge].sum() == pytest.approx(share, abs=0.02)
 
 
+def test_draws_bring_their_log_density_along():
+    proposal = some_proposal(3, d=11)
+    y, known = proposal.draw_known(np.random.default_rng(1), 900)
+    np.testing.assert_allclose(known, proposal.log_density(y), rtol=1e-8, atol=1e-8)
+    np.testing.assert_array_equal(y, proposal.draw(np.random.default_rng(1), 900))
+
+
+def test_few_logarithms_give_the_log_of_a_product():
+    factors = np.exp(np.random.default_rng(0).normal(0, 20, (5, 21)))
+    expected = np.log(factors).sum(axis=1)
+    np.testing.assert_allclose(log_of_product(factors, -1), expected, rtol=1e-12)
+    np.testing.assert_allclose(log_of_product(factors.T, 0), expected, rtol=1e-12)
+
+
+def test_quantiles_are_those_of_sorted_draws():
+    rng = np.random.default_rng(5)
+    y = np.column_stack([rng.standard_normal(3000), rng.standard_t(3, 3000)])
+    weight = rng.dirichlet(np.full(3000, 0.5))
+    found = _quantiles(y, weight)
+    for column, ours in zip(y.T, found.T, strict=True):
+        order = np.argsort(column)
+        cumulative = np.cumsum(weight[order]) - 0.5 * weight[order]
+        sorted_ones = np.interp(stats.norm.cdf(_KNOTS), cumulative, column[order])
+        # A bin is a two thousandth of the range; heavy draws lie apart from their neighbours.
+        np.testing.assert_allclose(ours, sorted_ones, atol=np.ptp(column) / 400)
+
+
 def test_adapting_finds_a_bent_and_shifted_density():
     mean, sd = np.array([1.0, -2.0, 0.5, 0.0]), np.array([0.3, 2.0, 1.0, 1.0])
 
@@ -101,6 +131,9 @@ def test_adapting_stops_when_nothing_is_gained():
     start = first_proposal(np.zeros(2), np.eye(2))
     adapt(np.random.default_rng(0), target, start, np.zeros(2, int), 1000, (3, 10))
     assert 4 <= len(calls) < 10
+    calls.clear()
+    adapt(np.random.default_rng(0), target, start, np.zeros(2, int), 1000, (3, 10), enough=0.5)
+    assert calls == [1000, 1000]
 
 
 # Pareto smoothing, against ArviZ

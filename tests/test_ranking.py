@@ -120,6 +120,13 @@ def test_rank_probabilities_are_those_of_the_definition(draws):
     np.testing.assert_allclose(p @ ranks, ranking.midranks(draws).mean(axis=0))
 
 
+@pytest.mark.parametrize("k", [1, 2, 12, 13, 30])
+def test_few_columns_are_ranked_as_many_are(k):
+    draws = np.random.default_rng(k).integers(0, 6, (50, k)).astype(float)
+    expected = np.array([rankdata(-row) for row in draws])
+    np.testing.assert_array_equal(ranking.midranks(draws), expected)
+
+
 def test_a_rank_never_held_has_probability_exactly_zero():
     draws = np.array([[3.0, 3.0, 3.0, 1.0]] * 7)
     p = ranking.rank_probabilities(draws)

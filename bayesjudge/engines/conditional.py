@@ -82,23 +82,27 @@ def _draw_some(
     by_name = {p.variable: p for p in balanced.parts}
     rest: dict[tuple[int, ...], Floats] = {}
     for stratum in reached:
-        value = np.broadcast_to(
-            component(balanced.means, stratum, 1), (n, shape[0], *(shape[1 + a] for a in stratum))
-        ).copy()
+        # One for all draws, as long as nothing drawn is taken off.
+        value = component(balanced.means, stratum, 1)[None]
         for name, effect in given.items():
             part = by_name[name]
             if part.reaches(stratum):
-                value -= _component_of_part(effect, part, stratum)
+                value = value - _component_of_part(effect, part, stratum)
         rest[stratum] = value
     pending = [p for p in balanced.parts if p.variable not in given]
     if balanced.generations is not None:
         pending.append(balanced.generations)
     effects: dict[str, Floats] = {}
-    for part in order:
+    for place, part in enumerate(order):
         pending = [p for p in pending if p is not part]
         total: Floats = np.zeros(())
         for stratum in sorted((t for t in reached if part.reaches(t)), key=len):
-            drawn = _draw_component(rng, variance, noise, balanced, part, pending, stratum, rest)
+            draw = _draw_shared if part.along == "none" else _draw_component
+            drawn = draw(rng, variance, noise, balanced, part, pending, stratum, rest[stratum])
+            # What is left of a stratum to which nothing more is drawn is not asked for.
+            if any(later.reaches(stratum) for later in order[place + 1 :]):
+                left = drawn[:, None] if part.along == "none" else drawn
+                rest[stratum] = rest[stratum] - left
             spread = drawn.reshape(
                 *drawn.shape[: 1 + (part.along != "none")],
                 *(shape[1 + a] if a in stratum else 1 for a in part.others),
@@ -110,6 +114,67 @@ def _draw_some(
     return effects
 
 
+def _draw_shared(
+    rng: np.random.Generator,
+    variance: Floats,
+    noise: Floats,
+    balanced: Balanced,
+    part: Part,
+    pending: list[Part],
+    stratum: tuple[int, ...],
+    rest: Floats,
+) -> Floats:
+    """Draw a component that all levels of the facet share: one number given their weighted mean.
+
+    With V the covariance of everything else, its precision is 1' V^-1 1 + 1/own and its mean
+    1' V^-1 rest over that. (n, *stratum), of what is left there, (n or 1, B, *stratum).
+    """
+    shape = balanced.means.shape
+    free, common, centred, own = _variances(variance, noise, balanced, part, pending, stratum)
+    d = free + centred[:, None]
+    inverse = 1.0 / d
+    total = inverse.sum(axis=1)
+    # 1' V^-1 1 = total / pivot, in which a large common keeps its digits.
+    pivot = common * total + (free * inverse).mean(axis=1)
+    shrink = own[:, 0] / (pivot + own[:, 0] * total)
+    weight = inverse * shrink[:, None]
+    levels = tuple(shape[1 + a] for a in stratum)
+    flat = rest.reshape(len(rest), shape[0], -1)
+    alike = len(flat) == 1
+    mean = weight @ flat[0] if alike else np.einsum("nb,nbl->nl", weight, flat)
+    sd = np.sqrt(shrink * pivot)
+    unit = centre(rng.standard_normal((len(variance), *levels)), len(levels))
+    drawn = unit.reshape(len(variance), -1)
+    drawn *= sd[:, None]
+    drawn += mean
+    return np.asarray(drawn.reshape(len(variance), *levels))
+
+
+def _variances(
+    variance: Floats,
+    noise: Floats,
+    balanced: Balanced,
+    part: Part,
+    pending: list[Part],
+    stratum: tuple[int, ...],
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return what terms not drawn yet and noise add to d (n, B), a and c (n,), and a term's own."""
+    shape, n = balanced.means.shape, len(variance)
+    free = noise[:, balanced.groups.noise] / (balanced.per_cell * repeats(shape, stratum))
+    common, centred = np.zeros(n), np.zeros(n)
+    for other in pending:
+        if not other.reaches(stratum):
+            continue
+        own = variance[:, other.sd_index] / copies(shape, stratum, other)
+        if other.along == "free":
+            free = free + own
+        elif other.along == "centred":
+            centred = centred + own[:, 0]
+        else:
+            common = common + own[:, 0]
+    return free, common, centred, variance[:, part.sd_index] / copies(shape, stratum, part)
+
+
 def _draw_component(
     rng: np.random.Generator,
     variance: Floats,
@@ -118,9 +183,9 @@ def _draw_component(
     part: Part,
     pending: list[Part],
     stratum: tuple[int, ...],
-    rest: dict[tuple[int, ...], Floats],
+    rest: Floats,
 ) -> Floats:
-    """Draw a term's component in a stratum and take it off what is left there.
+    """Draw a term's component in a stratum given what is left there, (n, B, *stratum).
 
     By Matheron's rule: a draw from the prior is moved by what it fails to explain.
     """
@@ -135,54 +200,28 @@ def _draw_component(
     def wide(values: Floats) -> Floats:
         return values.reshape(*values.shape, *extra)
 
-    free = noise[:, balanced.groups.noise] / (balanced.per_cell * repeats(shape, stratum))
-    common, centred = np.zeros(n), np.zeros(n)
-    for other in pending:
-        if not other.reaches(stratum):
-            continue
-        own = variance[:, other.sd_index] / copies(shape, stratum, other)
-        if other.along == "free":
-            free = free + own
-        elif other.along == "centred":
-            centred = centred + own[:, 0]
-        else:
-            common = common + own[:, 0]
-    own = variance[:, part.sd_index] / copies(shape, stratum, part)
-    residual = rest[stratum]
+    free, common, centred, own = _variances(variance, noise, balanced, part, pending, stratum)
     fake = wide(np.sqrt(free)) * noises(n_levels)
     if common.any():
         fake = fake + wide(np.sqrt(common))[:, None] * noises(1)
     if centred.any():
         deviation = noises(n_levels)
         fake += wide(np.sqrt(centred))[:, None] * (deviation - deviation.mean(1, keepdims=True))
-    if part.along == "none":
-        prior = np.sqrt(wide(own[:, :1])) * noises(1)
-        common = common + own[:, 0]
-    elif part.along == "centred":
+    if part.along == "centred":
         deviation = noises(n_levels)
         prior = np.sqrt(wide(own)) * (deviation - deviation.mean(axis=1, keepdims=True))
         centred = centred + own[:, 0]
     else:
         prior = np.sqrt(wide(own)) * noises(n_levels)
         free = free + own
-    solved, total = _solve(residual - fake - prior, free, common, centred)
-    if part.along == "none":
-        drawn = prior + wide(own[:, :1]) * total
-        residual -= drawn
-        return np.asarray(drawn[:, 0])
+    solved = _solve(rest - fake - prior, free, common, centred)
     if part.along == "centred":
         solved = solved - solved.mean(axis=1, keepdims=True)
-    drawn = prior + wide(own) * solved
-    residual -= drawn
-    return np.asarray(drawn)
+    return np.asarray(prior + wide(own) * solved)
 
 
-def _solve(y: Floats, free: Floats, common: Floats, centred: Floats) -> tuple[Floats, Floats]:
-    """Return V^-1 y along axis 1, V = diag(free) + common 11' + centred (I - 11'/B), and its sum.
-
-    The sum of a large ``common``'s V^-1 y is nearly nothing of what is summed:
-    it is written down and not left to rounding.
-    """
+def _solve(y: Floats, free: Floats, common: Floats, centred: Floats) -> Floats:
+    """Return V^-1 y along axis 1, V = diag(free) + common 11' + centred (I - 11'/B)."""
     extra = (1,) * (y.ndim - 2)
     n_levels = free.shape[1]
     d = free + centred[:, None]
@@ -192,7 +231,7 @@ def _solve(y: Floats, free: Floats, common: Floats, centred: Floats) -> tuple[Fl
     wide = inverse.reshape(*inverse.shape, *extra)
     scaled = wide * y
     total = scaled.sum(axis=1, keepdims=True) / pivot.reshape(-1, 1, *extra)
-    return np.asarray(scaled - wide * total * ratio.reshape(-1, 1, *extra)), total
+    return np.asarray(scaled - wide * total * ratio.reshape(-1, 1, *extra))
 
 
 def _component_of_part(effect: Floats, part: Part, stratum: tuple[int, ...]) -> Floats:

@@ -17,12 +17,15 @@ is large and narrow where t is small, so log s is standardized given t as well.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesjudge.engines.log_products import log_of_product
 from bayesjudge.resolution import Resolved
 from bayesjudge.spec import Prior, Scale
 
@@ -30,6 +33,7 @@ type Array = Any
 
 # Keeps logarithms finite where a signed scale passes through zero.
 _TINY = 1e-12
+_LOG_TINY = float(np.log(_TINY))
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ def scale_sites(resolved: Resolved) -> tuple[ScaleSite, ...]:
     return (*terms, ScaleSite("sigma", resolved.residual, len(resolved.residual_labels)))
 
 
+@lru_cache(64)
 def slots(sites: tuple[ScaleSite, ...]) -> tuple[Slot, ...]:
     """Return where each free parameter lies in the vector of coordinates."""
     out: list[Slot] = []
@@ -99,6 +104,12 @@ def slots(sites: tuple[ScaleSite, ...]) -> tuple[Slot, ...]:
                 out.append(Slot(i, part, start, start + size, prior))
                 start += size
     return tuple(out)
+
+
+@lru_cache(64)
+def _slots_by_part(sites: tuple[ScaleSite, ...]) -> Mapping[tuple[int, str], Slot]:
+    """Return the slots by the site's number and the part."""
+    return {(s.site, s.part): s for s in slots(sites)}
 
 
 def size(sites: tuple[ScaleSite, ...]) -> int:
@@ -202,73 +213,86 @@ def scales_at(
     xp : module
         NumPy, or ``jax.numpy`` inside a JAX function.
     """
-    free = {(s.site, s.part): s for s in slots(sites)}
+    free = _slots_by_part(sites)
+    # Coordinates first: numbers of one of them lie together.
+    column = xp.moveaxis(x, -1, 0)
     log_prior = xp.zeros(x.shape[:-1])
     hyper: dict[str, Array] = {}
     values: list[Array] = []
     for i, site in enumerate(sites):
         slot = free.get((i, "center"))
         if not site.n_by:
-            center, density = _one(x, slot, site.scale.center, frame, xp)
-            log_prior = log_prior + density
-            values.append(center[..., None])
+            center = _one(column, slot, site.scale.center, frame, xp)
+            log_prior = log_prior + center.density
+            values.append(center.value[None])
             continue
-        spread, density = _one(x, free.get((i, "spread")), site.spread, frame, xp)
-        log_prior = log_prior + density
-        levels = free.get((i, "levels"))
-        about = None if levels is None else _center_given(spread, levels, site, frame, xp)
-        center, density = _one(x, slot, site.scale.center, frame, xp, about)
-        log_prior = log_prior + density
-        hyper[f"{site.name}_center"] = center * fixed.unit
-        hyper[f"{site.name}_spread"] = spread
-        if not site.deviates:
-            values.append(xp.broadcast_to(center[..., None], (*center.shape, site.n_by)))
+        spread = _one(column, free.get((i, "spread")), site.spread, frame, xp)
+        t, levels = spread.value, free.get((i, "levels"))
+        about = None if levels is None else _center_given(t, levels, site, frame, xp)
+        center = _one(column, slot, site.scale.center, frame, xp, about)
+        log_prior = log_prior + spread.density + center.density
+        hyper[f"{site.name}_center"] = center.value * fixed.unit
+        hyper[f"{site.name}_spread"] = t
+        if levels is None:
+            values.append(xp.broadcast_to(center.value, (site.n_by, *center.value.shape)))
             continue
-        part = slice(free[i, "levels"].start, free[i, "levels"].stop)
-        h, goal = frame.information[part], frame.target[part]
-        log_center = xp.log(xp.maximum(center, _TINY))[..., None]
-        t = spread[..., None]
+        part = slice(levels.start, levels.stop)
+        h, goal = (_upright(known[part], t) for known in (frame.information, frame.target))
         a = 1.0 + h * t**2
-        z = h * t * (goal - log_center) / a + x[..., part] / xp.sqrt(a)
-        values.append(center[..., None] * xp.exp(t * z))
-        log_prior = log_prior - 0.5 * xp.sum(z**2 + xp.log(a), axis=-1)
-    intercept = xp.broadcast_to(xp.asarray(fixed.intercept_sd), (*x.shape[:-1], 1))
-    sd = xp.concatenate([*[v * fixed.unit for v in values[:-1]], intercept], axis=-1)
+        z = h * t * (goal - center.log) / a + column[part] / xp.sqrt(a)
+        values.append(center.value * xp.exp(t * z))
+        log_prior = log_prior - 0.5 * (xp.sum(z**2, axis=0) + log_of_product(a, 0, xp))
+    intercept = xp.broadcast_to(xp.asarray(fixed.intercept_sd), (1, *x.shape[:-1]))
+    sd = xp.concatenate([*[v * fixed.unit for v in values[:-1]], intercept])
     noise = (values[-1] * fixed.unit) ** 2 + fixed.floor**2
-    return Scales(sd, noise, log_prior, hyper)
+    return Scales(xp.moveaxis(sd, 0, -1), xp.moveaxis(noise, 0, -1), log_prior, hyper)
+
+
+def _upright(values: Array, beside: Array) -> Array:
+    """Return numbers of levels (B,) as (B, 1, ...), to go with one number a draw (...)."""
+    return values.reshape(-1, *(1,) * np.ndim(beside))
 
 
 def _center_given(
     spread: Array, levels: Slot, site: ScaleSite, frame: Frame, xp: Any = np
 ) -> tuple[Array, Array]:
     """Return mean and precision of a log center given the spread, roughly: shapes of spread."""
-    h, goal = (part[levels.start : levels.stop] for part in (frame.information, frame.target))
-    weight = h / (1.0 + h * spread[..., None] ** 2)
+    part = slice(levels.start, levels.stop)
+    h, goal = (_upright(known[part], spread) for known in (frame.information, frame.target))
+    weight = h / (1.0 + h * spread**2)
     prior = site.scale.center
     if prior.distribution == "lognormal":
         mean, precision = prior.parameters[0], prior.parameters[1] ** -2
     else:
         mean, precision = np.log(0.5 * prior.parameters[0]), 1.0
-    total = precision + xp.sum(weight, axis=-1)
-    return (precision * mean + xp.sum(weight * goal, axis=-1)) / total, total
+    total = precision + xp.sum(weight, axis=0)
+    return (precision * mean + xp.sum(weight * goal, axis=0)) / total, total
+
+
+class _One(NamedTuple):
+    """A scale in units of u, its logarithm and its log density, one number a draw."""
+
+    value: Array
+    log: Array
+    density: Array
 
 
 def _one(
-    x: Array,
+    column: Array,
     slot: Slot | None,
     prior: Prior,
     frame: Frame,
     xp: Any,
     about: tuple[Array, Array] | None = None,
-) -> tuple[Array, Array]:
-    """Return a scale in units of u and its log density, shapes x.shape[:-1].
+) -> _One:
+    """Return a scale of coordinates (D, ...).
 
     Logarithms are standardized by the mean and precision ``about``.
     """
     if slot is None:
-        value = xp.full(x.shape[:-1], prior.parameters[0])
-        return value, xp.zeros(x.shape[:-1])
-    raw, jacobian = x[..., slot.start], xp.zeros(x.shape[:-1])
+        value = xp.full(column.shape[1:], prior.parameters[0])
+        return _One(value, xp.log(xp.maximum(value, _TINY)), xp.zeros(column.shape[1:]))
+    raw, jacobian = column[slot.start], 0.0
     logged = frame.logged[slot.start]
     log_value = raw
     if about is not None:
@@ -276,24 +300,30 @@ def _one(
         jacobian = -0.5 * xp.log(about[1])
     if prior.distribution == "lognormal":
         mu, sd = prior.parameters
-        return xp.exp(log_value), -0.5 * ((log_value - mu) / sd) ** 2 + jacobian
+        density = -0.5 * ((log_value - mu) / sd) ** 2 + jacobian
+        return _One(xp.exp(log_value), xp.maximum(log_value, _LOG_TINY), density)
+    if xp is np and logged:
+        value = np.exp(log_value)
+        density = log_value + jacobian - 0.5 / prior.parameters[0] ** 2 * value**2
+        return _One(value, np.maximum(log_value, _LOG_TINY), density)
     # Where the sign is kept the exponential is not used and must not overflow.
     log_value = xp.where(logged, log_value, 0.0)
     value = xp.where(logged, xp.exp(log_value), xp.abs(raw))
     jacobian = xp.where(logged, log_value + jacobian, 0.0)
-    return value, -0.5 * (value / prior.parameters[0]) ** 2 + jacobian
+    density = jacobian - 0.5 * (value / prior.parameters[0]) ** 2
+    return _One(value, xp.log(xp.maximum(value, _TINY)), density)
 
 
 def log_center_at(
     x: NDArray[np.float64], site: int, sites: tuple[ScaleSite, ...], frame: Frame
 ) -> tuple[float, float]:
     """Return a log center at coordinates (D,), and how fast it moves with its coordinate."""
-    free = {(s.site, s.part): s for s in slots(sites)}
+    free = _slots_by_part(sites)
     raw = float(x[free[site, "center"].start])
     levels = free.get((site, "levels"))
     if levels is None:
         return raw, 1.0
-    spread, _ = _one(x, free.get((site, "spread")), sites[site].spread, frame, np)
+    spread = _one(x, free.get((site, "spread")), sites[site].spread, frame, np).value
     mean, precision = _center_given(np.asarray(spread), levels, sites[site], frame)
     return float(mean + raw / np.sqrt(precision)), float(precision**-0.5)
 
@@ -315,7 +345,7 @@ def coordinates_of(
     """
     x = np.zeros(size(sites))
     starts = np.concatenate([[0], np.cumsum([s.width for s in sites])])
-    free = {(s.site, s.part): s for s in slots(sites)}
+    free = _slots_by_part(sites)
     for slot in slots(sites):
         site = sites[slot.site]
         own = sd[starts[slot.site] : starts[slot.site + 1]]

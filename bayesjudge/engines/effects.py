@@ -26,6 +26,11 @@ class Integrated(Protocol):
     """
 
     @property
+    def in_bulk(self) -> bool:
+        """Whether some hundred densities take little longer than one."""
+        return False
+
+    @property
     def costly(self) -> bool:
         """Whether a density takes so long that draws are to be spared."""
         return False

@@ -18,6 +18,7 @@ import numpy as np
 
 from bayesjudge.engines.convergence import ESS_LIMIT, PARETO_K_LIMIT
 from bayesjudge.engines.coordinates import (
+    Scales,
     blocks,
     constants,
     groups,
@@ -28,29 +29,32 @@ from bayesjudge.engines.coordinates import (
 from bayesjudge.engines.effects import Integrated
 from bayesjudge.engines.importance import (
     Floats,
+    Ints,
     Proposal,
     adapt,
     first_proposal,
     kish_ess,
     pareto_smooth,
     resample,
-    weighted_ess,
+    weighted_sizes,
 )
-from bayesjudge.engines.integrating import finish_at, integrate
+from bayesjudge.engines.integrating import finish_at, finish_with, integrate
 from bayesjudge.engines.modes import Start, Target, settle
 from bayesjudge.engines.moving import move
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
 
-# Draws of an adapting round: what a covariance matrix takes, within limits.
-_LEAST_ADAPTING, _MOST_ADAPTING = 750, 2000
+# Draws of an adapting round, a squared dimension: what a covariance matrix takes, within
+# limits; and the effective share of them that is good enough.
+_ADAPTING, _LEAST_ADAPTING, _MOST_ADAPTING = 2.5, 750, 2000
+_GOOD_SHARE = 0.5
 _LEAST_ROUNDS, _MOST_ROUNDS = 4, 16
 _ATTEMPTS = 2
 
 # Weights of which fewer count are adapted further, not drawn more of.
 _LEAST_EFFICIENCY = 0.05
-_DRAWS_AT_ONCE, _CHEAP_DRAWS_AT_ONCE = 4000, 16_000
+_DRAWS_AT_ONCE, _CHEAP_DRAWS_AT_ONCE = 4000, 8000
 _MOST_DRAWS = 96_000
 _WANTED_ESS, _WANTED_DISTINCT = 1500, 2000
 
@@ -116,7 +120,7 @@ def _sample_scales(resolved: Resolved, integrated: Integrated, settings: Setting
     if not found.fits:
         return _moved_draws(rng, resolved, integrated, start.target, found, settings)
     chosen = resample(rng, found.log_weight, n)
-    draws = finish_at(resolved, integrated, start.target, found.y[chosen], settings)
+    draws = finish_with(resolved, integrated, _some_of(found.scales, chosen), settings)
     stats = {"lp": found.log_density[chosen].reshape(settings.chains, settings.draws)}
     return replace(
         draws,
@@ -166,7 +170,7 @@ def _about(rng: np.random.Generator, start: Start) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Weighted:
-    """Draws y (n, D) of a proposal, the target there, their weights, and how well they fit.
+    """Draws y (n, D) of a proposal, the target and the scales there, their weights, and their fit.
 
     ``ess`` is the effective size of the draws that will be kept, ``least_known`` that of
     all weighted draws for the scale whose mean or spread they know least.
@@ -175,6 +179,7 @@ class _Weighted:
     proposal: Proposal
     y: Floats
     log_density: Floats
+    scales: Scales
     log_weight: Floats
     pareto_k: float
     ess: float
@@ -201,10 +206,13 @@ def _weighted_draws(rng: np.random.Generator, start: Start, rough: Target, n: in
     """
     target, proposal = start.target, first_proposal(start.mean, start.covariance)
     d = start.mean.size
-    n_adapting = int(np.clip(d**2, _LEAST_ADAPTING, _MOST_ADAPTING))
-    rounds = (min(_LEAST_ROUNDS + d // 4, _MOST_ROUNDS), _MOST_ROUNDS)
+    n_adapting = int(np.clip(_ADAPTING * d**2, _LEAST_ADAPTING, _MOST_ADAPTING))
+    rounds = (min(_LEAST_ROUNDS + d // 6, _MOST_ROUNDS), _MOST_ROUNDS)
+    apart = blocks(target.sites)
     for attempt in range(1, _ATTEMPTS + 1):
-        proposal = adapt(rng, rough.log_density, proposal, blocks(target.sites), n_adapting, rounds)
+        # One that did not do is fitted for as long as that helps.
+        enough = _GOOD_SHARE if attempt == 1 else 1.0
+        proposal = adapt(rng, rough.log_density, proposal, apart, n_adapting, rounds, enough)
         found = _final_draws(rng, target, proposal, n, last=attempt == _ATTEMPTS)
         if found.fits and found.efficiency >= _LEAST_EFFICIENCY:
             break
@@ -215,29 +223,51 @@ def _final_draws(
     rng: np.random.Generator, target: Target, proposal: Proposal, n: int, last: bool
 ) -> _Weighted:
     """Draw until the weights carry the effective size wanted, or more would be a waste."""
-    d = proposal.mean.size
-    y, log_density, log_ratio = np.empty((0, d)), np.empty(0), np.empty(0)
+    parts: list[tuple[Floats, Floats, Floats, Scales]] = []
+    n_done = 0
     at_once = _DRAWS_AT_ONCE if target.likelihood.costly else _CHEAP_DRAWS_AT_ONCE
     while True:
-        more = proposal.draw(rng, max(at_once, len(y) // 2))
-        value = target.log_density(more)
-        y, log_density = np.vstack([y, more]), np.concatenate([log_density, value])
-        log_ratio = np.concatenate([log_ratio, value - proposal.log_density(more)])
+        more, own = proposal.draw_known(rng, n_done // 2 or at_once)
+        value, known = target.known_at(more)
+        parts.append((more, value, value - own, known))
+        n_done += len(more)
+        log_ratio = np.concatenate([part[2] for part in parts])
+        scales = _together([part[3] for part in parts])
         log_weight, pareto_k = pareto_smooth(log_ratio)
-        reported = _reported(target, y)
-        ess, least_known = (weighted_ess(log_weight, reported, kept) for kept in (n, None))
+        ess, least_known = weighted_sizes(log_weight, _columns(scales), (n, None))
         # More draws of a proposal that does not fit would not mend it.
         wanted = _WANTED_ESS / 2 if target.likelihood.costly else _WANTED_ESS
         distinct = float(np.minimum(1.0, n * np.exp(log_weight)).sum())
         enough = ess >= min(wanted, 0.6 * n) and distinct >= min(_WANTED_DISTINCT, 0.5 * n)
-        enough = enough or len(y) >= _MOST_DRAWS
-        wasted = least_known < _LEAST_EFFICIENCY * len(y) and not last
+        enough = enough or n_done >= _MOST_DRAWS
+        wasted = least_known < _LEAST_EFFICIENCY * n_done and not last
         if enough or wasted or pareto_k > PARETO_K_LIMIT:
-            return _Weighted(proposal, y, log_density, log_weight, pareto_k, ess, least_known)
+            y = np.concatenate([part[0] for part in parts])
+            density = np.concatenate([part[1] for part in parts])
+            return _Weighted(proposal, y, density, scales, log_weight, pareto_k, ess, least_known)
 
 
 def _reported(target: Target, y: Floats) -> Floats:
     """Return the scales that users see, and the spreads of those by a facet, by columns."""
-    scales = scales_at(y, target.sites, target.frame, target.fixed)
-    columns = [scales.sd, np.sqrt(scales.noise)]
-    return np.column_stack([*columns, *scales.hyper.values()])
+    return _columns(scales_at(y, target.sites, target.frame, target.fixed))
+
+
+def _columns(scales: Scales) -> Floats:
+    """Return scales as columns, (n, D), the numbers of one of them together."""
+    return np.vstack([scales.sd.T, np.sqrt(scales.noise.T), *scales.hyper.values()]).T
+
+
+def _together(parts: list[Scales]) -> Scales:
+    """Put draws under one another."""
+    return Scales(
+        np.concatenate([part.sd for part in parts]),
+        np.concatenate([part.noise for part in parts]),
+        np.concatenate([part.log_prior for part in parts]),
+        {name: np.concatenate([part.hyper[name] for part in parts]) for name in parts[0].hyper},
+    )
+
+
+def _some_of(scales: Scales, rows: Ints) -> Scales:
+    """Return the scales of some draws."""
+    hyper = {name: value[rows] for name, value in scales.hyper.items()}
+    return Scales(scales.sd[rows], scales.noise[rows], scales.log_prior[rows], hyper)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayesjudge.engines.balanced import balanced_model
 from bayesjudge.engines.blocks import blocks_model
-from bayesjudge.engines.coordinates import scales_at
+from bayesjudge.engines.coordinates import Scales, scales_at
 from bayesjudge.engines.effects import (
     INTERCEPT,
     Integrated,
@@ -100,6 +100,13 @@ def finish_at(
 ) -> Draws:
     """Finish from coordinates of the scales, (chains * draws, D)."""
     scales = scales_at(x, target.sites, target.frame, target.fixed)
+    return finish_with(resolved, integrated, scales, settings)
+
+
+def finish_with(
+    resolved: Resolved, integrated: Integrated, scales: Scales, settings: Settings
+) -> Draws:
+    """Finish from the scales of chains * draws."""
     return finish(
         resolved,
         integrated,

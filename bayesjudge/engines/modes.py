@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from bayesjudge.engines.coordinates import (
     Constants,
     Frame,
+    Scales,
     ScaleSite,
     coordinates_of,
     log_center_at,
@@ -29,6 +30,14 @@ _CLEAR_OF_ZERO = 0.45
 
 # The mode only starts the proposals: near it is good enough.
 _NEAR_ENOUGH = {"maxiter": 60, "gtol": 5e-2, "ftol": 3e-7}
+
+# Newton's steps: at most so many, none that moves a coordinate further, none that is
+# expected to gain less; parts of one are tried where the whole of it gains nothing.
+_STEPS, _REACH, _GAIN = 40, 2.0, 1e-2
+_LENGTHS = np.array([0.5, 0.2, 0.05, 0.01, 0.001])
+
+# The least curvature that is believed: all coordinates have prior sds near one.
+_FLAT = 0.3
 
 # Step of differences in log scales, in units of which densities bend.
 _STEP = 1e-2
@@ -50,10 +59,14 @@ class Target:
 
     def log_density(self, x: Floats) -> Floats:
         """Return the log density of rows of x, minus infinity where it is not finite."""
+        return self.known_at(x)[0]
+
+    def known_at(self, x: Floats) -> tuple[Floats, Scales]:
+        """Return the log density of rows of x, and the scales there."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             scales = scales_at(x, self.sites, self.frame, self.fixed)
             value = scales.log_prior + self.likelihood.values(scales.sd, scales.noise)
-        return np.where(np.isfinite(value), value, -np.inf)
+        return np.where(np.isfinite(value), value, -np.inf), scales
 
     def slope(self, x: Floats) -> tuple[float, Floats]:
         """Return the log density at x (D,) and its gradient."""
@@ -131,6 +144,12 @@ def moved[T: Target](target: T, frame: Frame) -> T:
 def find_mode(target: Target, start: Floats, held: NDArray[np.bool_]) -> Floats:
     """Return where a density is highest, (D,), coordinates that are held as they were."""
     free = ~held
+    if not free.any():
+        return start
+    if target.likelihood.in_bulk:
+        found_at = _by_newton(target, start, free)
+        if found_at is not None:
+            return found_at
 
     def objective(x: Floats) -> tuple[float, Floats]:
         value, slope = target.slope(_with(start, free, x))
@@ -138,12 +157,38 @@ def find_mode(target: Target, start: Floats, held: NDArray[np.bool_]) -> Floats:
             return 1e300, np.zeros(x.size)
         return -value, -slope[free]
 
-    if not free.any():
-        return start
     found = cast(Any, minimize)(
         objective, start[free], jac=True, method="L-BFGS-B", options=_NEAR_ENOUGH
     )
     return _with(start, free, found.x)
+
+
+def _by_newton(target: Target, x: Floats, free: NDArray[np.bool_]) -> Floats | None:
+    """Climb by Newton's steps: slope and curvature come of one batch of densities.
+
+    None where densities about a point are not finite.
+    """
+    value, slope, curvature = _bent_at(target, x, free)
+    for _ in range(_STEPS):
+        if not np.isfinite(curvature).all():
+            return None
+        values, vectors = np.linalg.eigh(curvature)
+        step = vectors @ ((vectors.T @ slope) / np.maximum(np.abs(values), _FLAT))
+        step *= min(1.0, _REACH / max(np.abs(step).max(), 1e-300))
+        if 0.5 * slope @ step < _GAIN:
+            return x
+        whole = _with(x, free, x[free] + step)
+        found = _bent_at(target, whole, free)
+        if not found[0] > value:
+            parts = np.repeat(x[None], _LENGTHS.size, axis=0)
+            parts[:, free] += _LENGTHS[:, None] * step
+            tried = target.log_density(parts)
+            if not tried.max() > value:
+                return x
+            whole = parts[np.argmax(tried)]
+            found = _bent_at(target, whole, free)
+        x, (value, slope, curvature) = whole, found
+    return x
 
 
 def _with(x: Floats, where: NDArray[np.bool_], values: Floats) -> Floats:
@@ -247,16 +292,21 @@ def carried(
     return out
 
 
-def _curvature(target: Target, x: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Return minus the second derivatives, by differences of values alone."""
+def _bent_at(target: Target, x: Floats, free: NDArray[np.bool_]) -> tuple[float, Floats, Floats]:
+    """Return the log density at x (D,), its slope, and minus its second derivatives.
+
+    Of the coordinates that are free, by differences of values alone, all in one call.
+    """
     step = target.step * np.eye(x.size)[free]
     d = len(step)
     i, j = np.triu_indices(d)
     value = target.log_density(np.vstack([x, x + step, x + step[i] + step[j]]))
     at, one, two = value[0], value[1 : d + 1], value[d + 1 :]
-    hessian = np.zeros((d, d))
-    hessian[i, j] = hessian[j, i] = (one[i] + one[j] - at - two) / target.step**2
-    return hessian
+    curvature = np.zeros((d, d))
+    with np.errstate(invalid="ignore"):
+        curvature[i, j] = curvature[j, i] = (one[i] + one[j] - at - two) / target.step**2
+        slope = (one - at) / target.step + 0.5 * target.step * np.diag(curvature)
+    return float(at), slope, curvature
 
 
 def lay_out(
@@ -269,9 +319,8 @@ def lay_out(
 ) -> Start:
     """Choose logarithm or sign for each scale, and approximate the density there."""
     free = ~spreads
-    values, vectors = np.linalg.eigh(_curvature(target, x, free))
-    # All coordinates have prior sds near one: the best guess where the density is flat.
-    inverse = (vectors / np.maximum(values, 0.3)) @ vectors.T
+    values, vectors = np.linalg.eigh(_bent_at(target, x, free)[2])
+    inverse = (vectors / np.maximum(values, _FLAT)) @ vectors.T
     covariance = np.zeros((x.size, x.size))
     covariance[np.ix_(free, free)] = inverse
     mean, logged = x.copy(), np.ones(x.size, bool)

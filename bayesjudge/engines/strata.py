@@ -31,10 +31,14 @@ from bayesjudge.engines.axes import (
     sd_indices,
 )
 from bayesjudge.engines.effects import INTERCEPT
+from bayesjudge.engines.log_products import log_of_product
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
+
+# Sets of scales handled at once: what is made of them fits the processor's cache.
+_ROWS = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,27 +199,65 @@ def log_likelihood(sd: Floats, noise: Floats, balanced: Balanced) -> Floats:
     -------
     (n,) float array
     """
+    parts = [
+        _log_likelihood(sd[i : i + _ROWS], noise[i : i + _ROWS], balanced)
+        for i in range(0, len(sd), _ROWS)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _log_likelihood(sd: Floats, noise: Floats, balanced: Balanced) -> Floats:
+    """Log densities of some sets of scales: these come last, so that they lie together."""
     g = balanced.groups
-    variance = sd**2
-    n, n_levels = len(sd), g.products.shape[-1]
-    free = (variance @ g.free.reshape(-1, balanced.n_sd).T).reshape(n, -1, n_levels)
-    free += noise[:, None, g.noise]
-    common, centred = variance @ g.common.T, variance @ g.centred.T
-    d = free + centred[..., None]
+    d, inverse, pivot, e = _covariances(sd, noise, balanced)
+    log_det = log_of_product(np.moveaxis(d, 1, 0), 0) + np.log(pivot)
+    diagonal = np.einsum("gbb->gb", g.products)
+    quadratic = np.einsum("gbn,gb->n", inverse, diagonal)
+    # Strata with a diagonal covariance have no products off it that count.
+    joint = g.common.any(axis=1) | g.centred.any(axis=1)
+    own = inverse[joint]
+    cross = (np.matmul(g.products[joint], own) * own).sum(axis=1)
+    quadratic -= (e[joint] / pivot[joint] * cross).sum(axis=0)
+    constant = balanced.n_scores * np.log(2 * np.pi)
+    return np.asarray(-0.5 * (g.df @ log_det + quadratic + constant))
+
+
+def _covariances(
+    sd: Floats, noise: Floats, balanced: Balanced
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return d (G, B, n) and its inverse, 1 + e sum 1/d and e (G, n): V = diag(d) + e 11'."""
+    g = balanced.groups
+    n_levels = g.products.shape[-1]
+    variance = sd.T**2
+    free = (g.free.reshape(-1, balanced.n_sd) @ variance).reshape(-1, n_levels, len(sd))
+    free += noise.T[g.noise]
+    common, centred = g.common @ variance, g.centred @ variance
+    d = free + centred[:, None]
     inverse = 1.0 / d
     # e = a - c/B may be negative; in this form 1 + e sum(1/d) keeps its digits.
-    e = common - centred / n_levels
-    pivot = common * inverse.sum(axis=-1) + (free * inverse).mean(axis=-1)
-    log_det = np.log(d).sum(axis=-1) + np.log(pivot)
-    diagonal = np.einsum("gbb->gb", g.products)
-    trace = np.einsum("ngb,gb->ng", inverse, diagonal)
-    cross = np.einsum(
-        "gnb,gnb->gn", np.matmul(inverse.swapaxes(0, 1), g.products), inverse.swapaxes(0, 1)
-    ).T
-    # Strata with a diagonal covariance have no products off it that count.
-    quadratic = trace - np.where(e == 0.0, 0.0, e / pivot * cross)
-    constant = balanced.n_scores * np.log(2 * np.pi)
-    return np.asarray(-0.5 * (log_det @ g.df + quadratic.sum(axis=-1) + constant))
+    pivot = common * inverse.sum(axis=1) + (free * inverse).mean(axis=1)
+    return d, inverse, pivot, common - centred / n_levels
+
+
+def slope(sd: Floats, noise: Floats, balanced: Balanced) -> tuple[float, Floats, Floats]:
+    """Return the log density and its derivatives in scales (n_sd,) and residual variances (V,).
+
+    In a covariance V with sum of products P over m vectors the derivative is
+    -(m V^-1 - V^-1 P V^-1) / 2, and V is linear in the squared scales.
+    """
+    g = balanced.groups
+    value = float(_log_likelihood(sd[None], noise[None], balanced)[0])
+    _, inverse, pivot, e = (part[..., 0] for part in _covariances(sd[None], noise[None], balanced))
+    precision = -(e / pivot)[:, None, None] * (inverse[:, :, None] * inverse[:, None, :])
+    np.einsum("gbb->gb", precision)[...] += inverse
+    explained = precision @ g.products @ precision
+    of_v = -0.5 * (g.df[:, None, None] * precision - explained)
+    of_free = np.einsum("gbb->gb", of_v)
+    total, trace = of_v.sum(axis=(1, 2)), of_free.sum(axis=1)
+    of_variance = np.einsum("gb,gbs->s", of_free, g.free) + total @ g.common
+    of_variance += (trace - total / g.products.shape[-1]) @ g.centred
+    of_noise = np.bincount(g.noise, of_free.sum(axis=0), noise.size)
+    return value, 2 * sd * of_variance, of_noise
 
 
 def subsets(n: int) -> Iterator[tuple[int, ...]]:

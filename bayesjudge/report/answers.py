@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_NUMBERS = ("estimate", "sd", "ci_lower", "ci_upper")
+
+
 @dataclass(frozen=True)
 class Question:
     """What is asked of a fit.
@@ -142,18 +145,19 @@ def answer(fit: Fit, question: Question, extra: dict[str, Any] | None = None) ->
     sensitivity = fit.prior_sensitivity(**asked) if question.sensitivity else None
     others = beside(fit, prob, reliability=question.reliability)
     board = fit.leaderboard(rope=question.rope or 0.0, ci_prob=prob, **asked)
+    ranks = fit.rank_probabilities(**asked)
     return Answer(
         fit=fit,
         question=question,
         leaderboard=board,
-        rank_probabilities=fit.rank_probabilities(**asked),
+        rank_probabilities=ranks,
         pairwise=None if fit.unpaired else fit.pairwise(**asked),
         differences=None
         if fit.unpaired
         else fit.differences(rope=question.rope, ci_prob=prob, **asked),
         components=fit.variance_components(ci_prob=prob),
         offsets=panel_offsets(fit, prob),
-        best_set=fit.best_set(**asked),
+        best_set=ranking.best_set(ranks.to_numpy()[:, 0], fit.labels),
         sensitivity=sensitivity,
         findings=(
             *fit.prior_findings(),
@@ -178,21 +182,15 @@ def panel_offsets(fit: Fit, ci_prob: float = CI_PROB) -> pd.DataFrame:
     import pandas as pd
 
     panel = fit.resolved.panel
-    frames = []
+    parts: dict[str, list[Any]] = {name: [] for name in ("term", *panel, *_NUMBERS)}
     for term in fit.resolved.terms:
         if set(term.dims) <= set(panel):
-            frame = fit.effects(term.name, ci_prob=ci_prob)
-            for name in panel:
-                if name not in term.dims:
-                    frame[name] = None
-            frames.append(frame.assign(term=term.name))
-    numbers = ["estimate", "sd", "ci_lower", "ci_upper"]
-    parts = {
-        name: [value for frame in frames for value in frame[name]]
-        for name in ("term", *panel, *numbers)
-    }
+            found = fit.effect_columns(term.name, ci_prob=ci_prob)
+            for name in parts:
+                parts[name] += list(found.get(name, [None] * term.n_levels))
+            parts["term"][-term.n_levels :] = [term.name] * term.n_levels
     return pd.DataFrame(
-        {n: pd.Series(v, dtype=float if n in numbers else object) for n, v in parts.items()}
+        {n: pd.Series(v, dtype=float if n in _NUMBERS else object) for n, v in parts.items()}
     )
 
 

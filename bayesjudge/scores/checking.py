@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -48,19 +49,14 @@ def parse_number(value: object) -> float:
 
     Truth values count as 1 and 0, in any case; underscores make no number.
     """
-    if isinstance(value, str):
-        text = value.strip()
-        if text.lower() in VERDICTS:
-            return VERDICTS[text.lower()]
-        if "_" in text:
-            return float("nan")
-        value = text
     try:
-        return float(value)  # type: ignore[arg-type]
+        # No truth value is a number as well, and nearly all scores are numbers.
+        number = float(value)  # type: ignore[arg-type]
     except OverflowError:
         return float("inf")
     except (TypeError, ValueError):
-        return float("nan")
+        return VERDICTS.get(value.strip().lower(), nan) if isinstance(value, str) else nan
+    return nan if isinstance(value, str) and "_" in value else number
 
 
 def parse_scores(

@@ -45,7 +45,8 @@ MIN_VARIANCE = 1 / 12
 MIN_APART = 0.9
 """Share of groups that either stop at the top or go two beyond: no smooth passage between."""
 
-EM_STEPS = 40
+EM_STEPS, SETTLED = 40, 1e-9
+"""Steps of EM at most, and the change of no row's weight that ends them."""
 
 
 def check_scales(
@@ -353,18 +354,23 @@ def _log_density_of_mixture(
 
     Constants that a single normal line has too are left out.
     """
-    residuals = np.stack([score - reference, score - ratio * reference])
-    weight = (np.abs(residuals[1]) < np.abs(residuals[0])).astype(float)
-    log_density = -np.inf
+    upper, lower = score - reference, score - ratio * reference
+    n = score.size
+    weight = (np.abs(lower) < np.abs(upper)).astype(float)
     for _ in range(EM_STEPS):
-        share = np.clip(np.array([1 - weight.mean(), weight.mean()]), 1e-9, 1)
-        each = np.stack([1 - weight, weight])
-        offset = (each * residuals).sum(axis=1) / np.maximum(each.sum(axis=1), 1e-9)
-        squares = (residuals - offset[:, None]) ** 2
-        variance = max(float((each * squares).sum() / score.size), MIN_VARIANCE)
-        logs = np.log(share)[:, None] - 0.5 * (squares / variance + np.log(variance))
-        highest = logs.max(axis=0)
-        total = highest + np.log(np.exp(logs - highest).sum(axis=0))
-        weight = np.exp(logs[1] - total)
-        log_density = float(total.sum())
-    return log_density, weight > 0.5
+        count = float(weight.sum())
+        rest = n - count
+        # Of the lower line's rows, and of the others.
+        low = lower - float(weight @ lower) / max(count, 1e-9)
+        high = upper - (float(upper.sum()) - float(weight @ upper)) / max(rest, 1e-9)
+        np.square(low, out=low)
+        np.square(high, out=high)
+        inside = float(high.sum()) - float(weight @ high) + float(weight @ low)
+        variance = max(inside / n, MIN_VARIANCE)
+        share = np.log(np.clip([rest / n, count / n], 1e-9, 1))
+        odds = share[1] - share[0] + (high - low) / (2 * variance)
+        before, weight = weight, 1.0 / (1.0 + np.exp(-odds))
+        if np.abs(weight - before).max() < SETTLED:
+            break
+    first = share[0] - 0.5 * (high / variance + np.log(variance))
+    return float((first + np.logaddexp(0.0, odds)).sum()), weight > 0.5
