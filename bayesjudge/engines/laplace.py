@@ -34,7 +34,7 @@ from bayesjudge.engines.latent_effects import effects_of
 from bayesjudge.engines.latent_target import LatentStart, LatentTarget, chunks, settle_latent
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.engines.sampled import kept_terms
-from bayesjudge.engines.unbiased import learned_draws
+from bayesjudge.engines.unbiased import SharedDraws, learned_draws
 from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
 from bayesjudge.response import cutpoints_from_stops
@@ -57,12 +57,16 @@ _LEAST_LESSONS, _MOST_LESSONS = 2, 6
 # Share of estimates that count, weighted by what the surrogate lacks: it knows enough.
 _LEARNED = 0.3
 
-# The next lesson must be worth this many times the best before, or they end.
-_BETTER = 1.1
+# Past so many the next lesson must be worth this many times the best before, or they end;
+# estimates above this quantile count no more than it.
+_PATIENT_LESSONS, _BETTER, _OUTLYING = 4, 1.1, 0.98
+
+# Estimates whose slopes say where shared effects are drawn to begin with.
+_SLOPES = 60
 
 # Draws of a lesson's estimates, at most, and how far below, for each coordinate, those lie
 # that tell of shared effects.
-_LESSON_DRAWS, _NEAR = 32, 3.0
+_LESSON_DRAWS, _NEAR = 32, 2.0
 
 # Weighted draws: at once, and at most.
 _AT_ONCE, _COSTLY_AT_ONCE = 2000, 500
@@ -175,11 +179,19 @@ def _weighted(
             int(np.clip(d**2, 750, 2000)),
             (min(4 + d // 4, 16), 16),
         )
+        if not lessons:
+            # Noise of first estimates is mostly of shared effects drawn in the wrong place.
+            pilot = _lesson(rng, target, proposal.draw(rng, _SLOPES), n_draws)
+            target = replace(target, shared=_shared_draws([pilot]))
         lessons.append(_lesson(rng, target, proposal.draw(rng, n_lessons), n_draws))
         lacking = lessons[-1].value - target.log_density(lessons[-1].y)
         target = _taught(target, lessons)
+        # A few outliers, which the next lesson will know, are not to say that it is all in vain.
+        lacking = np.minimum(lacking, np.quantile(lacking, _OUTLYING))
         count = kish_ess(lacking - logsumexp(lacking))
-        if done >= _LEAST_LESSONS and (count >= _LEARNED * n_lessons or count < _BETTER * best):
+        if done >= _LEAST_LESSONS and count >= _LEARNED * n_lessons:
+            break
+        if done >= _PATIENT_LESSONS and count < _BETTER * best:
             break
         best = max(best, count)
     proposal = adapt(rng, target.log_density, proposal, coordinates, 2000, (4, 12))
@@ -211,9 +223,9 @@ def _lesson(rng: np.random.Generator, target: LatentTarget, y: Floats, n_draws: 
 
 def _taught(target: LatentTarget, lessons: list[_Lesson]) -> LatentTarget:
     """Let the surrogate and the draws of shared effects learn from estimates of the density."""
-    y, value, laplace, natural, unit, slope = (
+    y, value, laplace = (
         np.concatenate([getattr(one, name) for one in lessons])
-        for name in ("y", "value", "laplace", "natural", "unit", "slope")
+        for name in ("y", "value", "laplace")
     )
     prior, sd, stops = target.parts(y)
     # What lies far below says little of where the posterior is.
@@ -226,9 +238,20 @@ def _taught(target: LatentTarget, lessons: list[_Lesson]) -> LatentTarget:
         (value - prior)[known],
         below[known],
     )
-    near = known & (below < _NEAR * y.shape[1]) & np.isfinite(slope).all(axis=1)
-    shared = learned_draws(natural[near], unit[near], slope[near])
-    return replace(target, surrogate=surrogate, shared=shared)
+    return replace(target, surrogate=surrogate, shared=_shared_draws(lessons))
+
+
+def _shared_draws(lessons: list[_Lesson]) -> SharedDraws:
+    """Fit draws of shared effects to lessons, but for those far from where the posterior is."""
+    natural, unit, slope = (
+        np.concatenate([getattr(one, name) for one in lessons])
+        for name in ("natural", "unit", "slope")
+    )
+    near = np.concatenate(
+        [one.value > np.median(one.value) - _NEAR * one.y.shape[1] for one in lessons]
+    )
+    near &= np.isfinite(slope).all(axis=1)
+    return learned_draws(natural[near], unit[near], slope[near])
 
 
 def _enough_draws(rng: np.random.Generator, target: LatentTarget, mean: Floats) -> int:

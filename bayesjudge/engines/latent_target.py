@@ -29,7 +29,7 @@ from bayesjudge.engines.modes import (
     measure,
     moved,
 )
-from bayesjudge.engines.nested import Approximation, Nested, Point, parts_of
+from bayesjudge.engines.nested import NEAR, Approximation, Nested, Point, parts_of
 from bayesjudge.engines.sampled import starting_values
 from bayesjudge.engines.streams import Streams
 from bayesjudge.engines.surrogate import Surrogate, concave, floor_of, natural
@@ -144,7 +144,9 @@ class LatentTarget(Target):
             prior, sd, stops = self.parts(x)
             natural = self.surrogate.natural(sd, stops)
             start = self.guide.starting(natural)
-            at = self.nested.approximate(sd, stops, start, _SETTLED, to_mean=True)
+            # Where a surrogate learns from it, Laplace's value must have settled too.
+            near = NEAR if sloped else _SETTLED
+            at = self.nested.approximate(sd, stops, start, near, to_mean=True)
             mean, factor = self.shared.means(natural), self.shared.factor
             drawn = estimate(self.nested, at, stops, rng, n_draws, mean, factor, still, sloped)
         value, laplace = (
