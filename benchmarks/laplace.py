@@ -58,7 +58,8 @@ def fit_once(name: str, path: str, engine: str, settings: dict[str, int]) -> dic
     clock, used = time.perf_counter() - clock, time.process_time() - used
     sizes = made.posterior["posterior"].sizes
     size = effective_size(made)
-    least = min(size["ess_min"], size["ess_tail_min"])
+    sizes_of_all = (size["ess_min"], size["ess_tail_min"])
+    least = min(one for one in sizes_of_all if one is not None)
     return {
         "rows": len(scores),
         "method": made.metadata["method"],
@@ -90,8 +91,8 @@ def compare(name: str, path: Path, settings: dict[str, int], quick: bool) -> dic
 def markdown(found: dict[str, Any]) -> str:
     """Return the page."""
     head = (
-        "| | scores | engine | chains x draws (warm-up) | ESS | Pareto k | R-hat | CPU s | clock, s |"
-        " ESS / CPU s | times |",
+        "| | scores | engine | chains x draws (warm-up) | ESS | Pareto k | R-hat | CPU s "
+        "| clock, s | ESS / CPU s | times |",
         "| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     )
     rows = []
@@ -117,17 +118,17 @@ def markdown(found: dict[str, Any]) -> str:
         + "\n".join((*head, *rows))
         + "\n\nA process a fit, on one thread; seconds are all of `fit`: compiling and warm-up "
         "too. ESS is the least, bulk or tail, over scales, panel effects and backbone means; of "
-        "weighted draws also Kish's and what is left of each quantity. NUTS runs for as many draws as the "
-        "table says, and its ESS a second is that of those and their warm-up. Times: the Laplace "
-        f"engine's ESS a processor second over NUTS's; {WANTED:g} is wanted.\n"
+        "weighted draws also Kish's and what is left of each quantity. NUTS runs for as many "
+        "draws as the table says, and its ESS a second is that of those and their warm-up. Times: "
+        f"the Laplace engine's ESS a processor second over NUTS's; {WANTED:g} is wanted.\n"
     )
 
 
 def main() -> None:
     """Measure and write; or, in a child, fit and print."""
     if sys.argv[1:2] == ["fit"]:
-        name, path, engine, settings = sys.argv[2:]
-        print(json.dumps(fit_once(name, path, engine, json.loads(settings))))
+        words = sys.argv[2:]
+        print(json.dumps(fit_once(words[0], words[1], words[2], json.loads(words[3]))))
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workloads", nargs="+", choices=NAMES, default=NAMES)

@@ -71,7 +71,7 @@ _LESSON_DRAWS, _NEAR = 32, 2.0
 # Weighted draws: at once, and at most.
 _AT_ONCE, _COSTLY_AT_ONCE = 2000, 500
 _MOST, _MOST_COSTLY = 24_000, 6000
-_WANTED_ESS = 1000
+_WANTED_ESS, _WANTED_COSTLY = 1000, 600
 
 # Added to scales before their logarithm is looked at.
 _SMALL = 0.05
@@ -283,6 +283,7 @@ def _final(
     """Draw until the weights carry the effective size wanted, or more would be a waste."""
     terms, n = kept_terms(resolved, settings), settings.chains * settings.draws
     at_once, most = (_COSTLY_AT_ONCE, _MOST_COSTLY) if costly else (_AT_ONCE, _MOST)
+    wanted = min(_WANTED_COSTLY if costly else _WANTED_ESS, 0.6 * n)
     ys, values, ratios, intercepts = [], [], [], []
     effects: dict[str, list[Floats]] = {t.variable: [] for t in terms}
     while True:
@@ -306,7 +307,7 @@ def _final(
         reported = _reported(target, every)
         ess, least_known = (weighted_ess(log_weight, reported, kept) for kept in (n, None))
         hopeless = least_known < _LEAST_EFFICIENCY * len(every)
-        if ess >= min(_WANTED_ESS, 0.6 * n) or len(every) >= most or hopeless:
+        if ess >= wanted or len(every) >= most or hopeless:
             break
     return _Weighted(
         every,

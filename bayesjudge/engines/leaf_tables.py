@@ -3,7 +3,8 @@
 Such an integral depends on the leaf's predictor, its scale and what was counted: many
 leaves share the last two, and to each of those belongs one smooth curve in the predictor.
 A set of scales has its curves worked out at a grid, between whose points they are
-quintics that keep value, slope and curvature (Hermite's).
+quintics that keep value, slope and curvature (Hermite's); values alone are looked up in
+cubics of a finer grid, which are faster.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ type Ints = NDArray[np.int64]
 # The grid of predictors; beyond it curves go on at their slope.
 _REACH, _STEP = 48.0, 0.4
 _GRID = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
+_INSIDE = _REACH - 1e-6
+
+# Intervals of the finer grid in one of the grid.
+_FINER = 4
 
 # Nodes that find where a leaf lies, and those of its integral: evenly spaced, for wide
 # leaves are not normal and a sum over an analytic function's even nodes converges fast.
@@ -33,6 +38,9 @@ _LOG_WEIGHT = np.log((_NODES[1] - _NODES[0]) / np.sqrt(2 * np.pi))
 
 # Predictors looked up at once: what they need fits the processor's cache.
 _AT_ONCE = 60_000
+
+# From value and slope at both ends to the coefficients of a cubic.
+_CUBIC = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [-3, -2, 3, -1], [2, 1, -2, 1]])
 
 # Points of a table that are worth one leaf's.
 _WORTH = 2.0
@@ -107,13 +115,26 @@ class LeafCurves:
         ends = np.stack([np.log(total * spread) + top, _STEP * slope, -(_STEP**2) * curved], -1)
         ends = ends.reshape(*shape, 3)
         pieces = np.concatenate([ends[:, :-1], ends[:, 1:]], axis=-1) @ _QUINTIC.T
-        pieces = np.ascontiguousarray(pieces.reshape(n, -1, 6).transpose(0, 2, 1))
-        return LeafTables(self.curve, pieces, leaf_sd)
+        fine = _refined(pieces).reshape(n, -1, 4).transpose(0, 2, 1)
+        pieces = pieces.reshape(n, -1, 6).transpose(0, 2, 1)
+        pieces, fine = (np.ascontiguousarray(part) for part in (pieces, fine))
+        return LeafTables(self.curve, pieces, fine, leaf_sd)
 
 
 def _normalized(log_f: Floats) -> Floats:
     top = log_f.max(axis=-1, keepdims=True)
     return np.asarray(log_f - top - np.log(np.exp(log_f - top).sum(axis=-1, keepdims=True)))
+
+
+def _refined(pieces: Floats) -> Floats:
+    """Return cubics (n, finer, 4) with values and slopes of quintics (n, intervals, 6)."""
+    ends = np.linspace(0.0, 1.0, _FINER + 1)
+    k = np.arange(6)
+    powers = ends[:, None] ** k
+    slopes = np.hstack([np.zeros((ends.size, 1)), k[1:] * ends[:, None] ** k[:-1]]) / _FINER
+    value, slope = pieces @ powers.T, pieces @ slopes.T
+    both = [value[..., :-1], slope[..., :-1], value[..., 1:], slope[..., 1:]]
+    return np.asarray((np.stack(both, axis=-1) @ _CUBIC.T).reshape(len(pieces), -1, 4))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,16 +146,19 @@ class LeafTables:
     curve : (L,) int array
     pieces : (T, 6, C * intervals) float array
         Coefficients of quintics, lowest first.
+    fine : (T, 4, C * intervals * finer) float array
+        Of cubics.
     leaf_sd : (T, L) float array
     """
 
     curve: Ints
     pieces: Floats
+    fine: Floats
     leaf_sd: Floats
 
     def of(self, rows: Ints) -> LeafTables:
         """Return those of some sets of scales."""
-        return LeafTables(self.curve, self.pieces[rows], self.leaf_sd[rows])
+        return LeafTables(self.curve, self.pieces[rows], self.fine[rows], self.leaf_sd[rows])
 
     def log_integrals(self, row: int, eta: Floats) -> Floats:
         """Return logarithms of leaves' integrals of one set of scales at predictors (n, L)."""
@@ -145,11 +169,30 @@ class LeafTables:
         return self._looked_up(row, eta, 1)
 
     def _looked_up(self, row: int, eta: Floats, order: int) -> Floats:
-        out = np.empty(eta.shape)
+        """Return values or slopes by the cubics."""
+        # As few passes as can be, over what fits the processor's cache: an estimate's time.
+        out, last = np.empty(eta.shape), (_GRID.size - 1) * _FINER
+        step = _STEP / _FINER
+        first = _REACH / step + self.curve * last
+        table = [perm(k, order) * part for k, part in enumerate(self.fine[row])]
         some = max(1, _AT_ONCE // eta.shape[1])
         for start in range(0, len(eta), some):
             rows = slice(start, start + some)
-            out[rows] = self._polynomial(self.pieces[row], *self._find(eta[rows]), (order,))[0]
+            inside = np.clip(eta[rows], -_REACH, _INSIDE)
+            place = inside / step
+            place += first
+            piece = place.astype(np.int64)
+            place -= piece
+            value = table[3].take(piece)
+            for k in range(2, order - 1, -1):
+                value *= place
+                value += table[k].take(piece)
+            far = inside != eta[rows]
+            if order == 0 and far.any():
+                at = piece[far], place[far]
+                slope = sum(k * self.fine[row, k][at[0]] * at[1] ** (k - 1) for k in (1, 2, 3))
+                value[far] += (eta[rows][far] - inside[far]) * slope / step
+            out[rows] = value if order == 0 else value / step**order
         return out
 
     def leaves(self, eta: Floats) -> Leaves:

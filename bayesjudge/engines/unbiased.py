@@ -30,9 +30,6 @@ _REACH = 3.0
 # Prior sds of how slopes rise: with natural coordinates, and with the shared effects.
 _BY_SCALES, _BY_EFFECTS = 0.3, 0.05
 
-# Noise is measured again so often.
-_REFITS = 3
-
 # Bends of the log density of shared effects that are believed, at most.
 _NARROWER, _WIDER = -3.0, 0.3
 
@@ -95,12 +92,10 @@ def learned_draws(natural: Floats, unit: Floats, slope: Floats) -> SharedDraws:
     d = natural.shape[1]
     prior = np.concatenate([np.full(d, _BY_SCALES), np.full(unit.shape[1], _BY_EFFECTS)])
     tall = design - center
-    found, rest = np.zeros((design.shape[1], slope.shape[1])), slope - level
-    for _ in range(_REFITS):
-        noise = max(float((rest**2).mean()), 1e-6)
-        system = tall.T @ tall + np.diag(noise / prior**2)
-        found = np.linalg.solve(system, tall.T @ (slope - level))
-        rest = slope - level - tall @ found
+    # All that slopes vary by is taken for noise: few rows must not bend many effects.
+    noise = max(float(slope.var(axis=0).mean()), 1e-6)
+    system = tall.T @ tall + np.diag(noise / prior**2)
+    found = np.linalg.solve(system, tall.T @ (slope - level))
     bend = 0.5 * (found[d:] + found[d:].T)
     values, vectors = np.linalg.eigh(bend)
     variance = 1.0 / (1.0 - np.clip(values, _NARROWER, _WIDER))
