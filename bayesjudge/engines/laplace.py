@@ -54,7 +54,7 @@ _CHEAP = 20_000
 _LESSONS, _COSTLY_LESSONS = 500, 250
 _LEAST_LESSONS, _MOST_LESSONS = 2, 6
 
-# Share of estimates that count, weighted by what the surrogate lacks: it knows enough.
+# Share of estimates that count, weighted as final draws will be: the surrogate knows enough.
 _LEARNED = 0.3
 
 # Past so many the next lesson must be worth this many times the best before, or they end;
@@ -184,11 +184,11 @@ def _weighted(
             pilot = _lesson(rng, target, proposal.draw(rng, _SLOPES), n_draws)
             target = replace(target, shared=_shared_draws([pilot]))
         lessons.append(_lesson(rng, target, proposal.draw(rng, n_lessons), n_draws))
-        lacking = lessons[-1].value - target.log_density(lessons[-1].y)
+        log_ratio = lessons[-1].value - proposal.log_density(lessons[-1].y)
         target = _taught(target, lessons)
         # A few outliers, which the next lesson will know, are not to say that it is all in vain.
-        lacking = np.minimum(lacking, np.quantile(lacking, _OUTLYING))
-        count = kish_ess(lacking - logsumexp(lacking))
+        log_ratio = np.minimum(log_ratio, np.quantile(log_ratio, _OUTLYING))
+        count = kish_ess(log_ratio - logsumexp(log_ratio))
         if done >= _LEAST_LESSONS and count >= _LEARNED * n_lessons:
             break
         if done >= _PATIENT_LESSONS and count < _BETTER * best:

@@ -23,8 +23,9 @@ _SHARE, _LEAST = 0.3, 0.02
 # coordinates.
 _SLOPE, _SQUARE, _PRODUCT, _CUBE = 3.0, 0.7, 0.25, 0.15
 
-# How much simpler what Laplace's values lack is than they are.
-_SIMPLER = 0.3
+# How much simpler, slopes and what bends: a regression on noise must not send proposals
+# astray to where nothing was seen.
+_SIMPLER = 0.3, 0.15
 
 # Least noise of values, noise for each unit below what matters, and sds that outlie.
 _ROUGH, _SLACK, _OUTLYING = 0.1, 0.2, 2.0
@@ -108,12 +109,22 @@ class Surrogate:
 
 
 def _fitted(
-    design: Floats, wanted: Floats, noise: float, below: Floats, d: int, share: float = 1.0
+    design: Floats,
+    wanted: Floats,
+    noise: float,
+    below: Floats,
+    d: int,
+    share: tuple[float, float] = (1.0, 1.0),
 ) -> Floats:
-    """Return coefficients of features by a regression in which outliers count less."""
-    prior = np.concatenate([np.full(d, _SLOPE), np.full(d, _SQUARE), np.full(d, _CUBE)])
-    prior = np.concatenate([prior, np.full(design.shape[1] - 1 - prior.size, _PRODUCT)])
-    prior = np.concatenate([[1e3], share * prior])
+    """Return coefficients of features by a regression in which outliers count less.
+
+    Parameters
+    ----------
+    share : (slopes, others)
+        Of the prior sds that they are told with.
+    """
+    bends = np.repeat([_SQUARE, _CUBE, _PRODUCT], [d, d, design.shape[1] - 1 - 3 * d])
+    prior = np.concatenate([[1e3], np.full(d, share[0] * _SLOPE), share[1] * bends])
     level = float(np.median(wanted))
     found, error = np.zeros(prior.size), np.hypot(noise, _SLACK * below)
     for _ in range(_REFITS):
