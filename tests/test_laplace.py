@@ -18,10 +18,15 @@ from bayesjudge.engines.cell_likelihoods import Categories, Verdicts, category_e
 from bayesjudge.engines.latent_blocks import LatentBlocks, lay_blocks
 from bayesjudge.engines.latent_effects import leaf_effects
 from bayesjudge.engines.latent_target import likelihood_of
-from bayesjudge.engines.leaf_integrals import gauss_hermite
-from bayesjudge.engines.nested import Estimate, Nested, sobol_points
+from bayesjudge.engines.leaf_integrals import (
+    gauss_hermite,
+    log_integrals,
+    mean_slopes,
+)
+from bayesjudge.engines.nested import Nested
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.engines.surrogate import Surrogate, concave
+from bayesjudge.engines.unbiased import Estimate, estimate, sobol_points
 from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved, resolve
 from bayesjudge.response import cutpoints_from_stops
@@ -238,7 +243,8 @@ def test_estimates_are_without_bias(
     n = 600
     rows = None if stops is None else np.repeat(stops[None], n, axis=0)
     at = nested.approximate(np.repeat(sd[None], n, axis=0), rows, nested.origin(n), to_mean=True)
-    found = nested.estimate(at, rows, rng, 4, tilt=np.full(nested.n_shared, 0.2))
+    factor = np.diag(np.linspace(0.9, 1.1, nested.n_shared))
+    found = estimate(nested, at, rows, rng, 4, np.full(nested.n_shared, 0.2), factor)
     log_twin = float(np.log(twin.mean()))
     ratio = np.exp(found.log_likelihood - log_twin)
     error = np.hypot(ratio.std() / np.sqrt(n), twin.std() / twin.mean() / np.sqrt(twin.size))
@@ -256,7 +262,7 @@ def test_laplaces_value_alone_would_be_caught() -> None:
     n_sd = sum(max(len(t.by_labels), 1) for t in resolved.terms)
     sd = np.repeat(np.append(np.full(n_sd, 1.5), 2.5)[None], 300, axis=0)
     at = nested.approximate(sd, None, nested.origin(300), to_mean=True)
-    found = nested.estimate(at, None, np.random.default_rng(2), 8).log_likelihood
+    found = estimate(nested, at, None, np.random.default_rng(2), 8).log_likelihood
     ratio = np.exp(found - found.max())
     error = ratio.std() / ratio.mean() / np.sqrt(300)
     gap = np.log(ratio.mean()) + found.max() - at.value[0]
@@ -274,7 +280,7 @@ def test_one_estimate_without_effects_of_their_own_is_a_leafs_integral() -> None
     assert (blocks.own_term == -1).all()
     sd = np.array([[0.0, 1.3, 1e-9]])
     at = nested.approximate(sd, None, nested.origin(1), to_mean=True)
-    found = nested.estimate(at, None, np.random.default_rng(0), 4).log_likelihood[0]
+    found = estimate(nested, at, None, np.random.default_rng(0), 4).log_likelihood[0]
     nodes, weights = gauss_hermite(60)
     wanted = 0.0
     for s in range(4):
@@ -301,6 +307,23 @@ def test_a_hessian_of_missed_leaves_is_made_definite() -> None:
     assert one.value[0] == pytest.approx(two.value[0], abs=0.02)
 
 
+def test_mean_slopes_are_derivatives_of_integrals() -> None:
+    """Differences of integrals about the same leaf, to the error of few nodes."""
+    for likelihood, stops in likelihoods("logit"):
+        cell, leaf_sd = np.array([[[0.3, -1.2], [2.0, 0.7]]]), np.array([[0.5, 0.8]])
+        center, spread = np.zeros((1, 2)), np.full((1, 2), 0.9)
+        slopes = mean_slopes(likelihood, cell, leaf_sd, center, spread, stops)
+        step = 1e-4
+        for j in range(2):
+            move = np.zeros_like(cell)
+            move[..., j] = step
+            up, down = (
+                log_integrals(likelihood, cell + s * move, leaf_sd, center, spread, stops)
+                for s in (1, -1)
+            )
+            np.testing.assert_allclose(slopes[..., j], (up - down) / (2 * step), atol=5e-3)
+
+
 @given(n=st.integers(1, 16), width=st.integers(1, 20))
 @settings(max_examples=20, deadline=None)
 def test_sobols_points_are_as_many_as_asked_for(n: int, width: int) -> None:
@@ -322,6 +345,7 @@ def test_leaf_effects_have_their_conditional_density() -> None:
     drawn = Estimate(
         np.zeros(n),
         np.zeros((n, blocks.shared.shape[1])),
+        None,
         np.zeros((n, blocks.shared.shape[1])),
         np.zeros((n, *blocks.own.shape[::2])),
         np.zeros(leaves),
@@ -360,7 +384,10 @@ def test_a_surrogate_learns_what_it_lacks(seed: int) -> None:
         return np.asarray(surrogate.values(sd, None) + 5.0 + t @ slope - (t**2) @ bend)
 
     seen = np.exp(rng.standard_normal((200, d)))
-    taught = surrogate.taught(seen, None, truth(seen), np.full(200, 0.1))
+    laplace = truth(seen) + 3.0 - 0.3 * surrogate.natural(seen, None)[:, 0]
+    told = truth(seen) + 0.1 * rng.standard_normal(200)
+    told[:4] -= 20.0
+    taught = surrogate.taught(seen, None, laplace, told, np.zeros(200))
     new = np.exp(0.7 * rng.standard_normal((100, d)))
     before, after = (np.std(truth(new) - s.values(new, None)) for s in (surrogate, taught))
     assert after < 0.15 * before

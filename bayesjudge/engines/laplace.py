@@ -34,6 +34,7 @@ from bayesjudge.engines.latent_effects import effects_of
 from bayesjudge.engines.latent_target import LatentStart, LatentTarget, chunks, settle_latent
 from bayesjudge.engines.protocol import Draws, Settings
 from bayesjudge.engines.sampled import kept_terms
+from bayesjudge.engines.unbiased import SharedDraws, learned_draws
 from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
 from bayesjudge.response import cutpoints_from_stops
@@ -44,7 +45,7 @@ FAMILIES = ("bernoulli", "cumulative")
 
 # Variance of a log-likelihood's estimate that is worth no more draws of the effects.
 _VARIANCE = 0.6
-_LEAST_DRAWS, _MOST_DRAWS = 4, 32
+_LEAST_DRAWS, _MOST_DRAWS, _MOST_TABULATED = 4, 32, 64
 _PILOTS = 12
 
 # Estimates that the surrogate learns from at a time, of tables whose leaves and
@@ -53,16 +54,24 @@ _CHEAP = 20_000
 _LESSONS, _COSTLY_LESSONS = 500, 250
 _LEAST_LESSONS, _MOST_LESSONS = 2, 6
 
-# Share of estimates that count, weighted by what the surrogate lacks: it knows enough.
+# Share of estimates that count, weighted as final draws will be: the surrogate knows enough.
 _LEARNED = 0.3
 
-# Noise of an estimate, roughly, and how far shared effects are moved.
-_NOISE, _TILTED = 0.6, 0.4
+# Past so many the next lesson must be worth this many times the best before, or they end;
+# estimates above this quantile count no more than it.
+_PATIENT_LESSONS, _BETTER, _OUTLYING = 4, 1.1, 0.98
+
+# Estimates whose slopes say where shared effects are drawn to begin with.
+_SLOPES = 60
+
+# Draws of a lesson's estimates, at most, and how far below, for each coordinate, those lie
+# that tell of shared effects.
+_LESSON_DRAWS, _NEAR = 32, 2.0
 
 # Weighted draws: at once, and at most.
 _AT_ONCE, _COSTLY_AT_ONCE = 2000, 500
 _MOST, _MOST_COSTLY = 24_000, 6000
-_WANTED_ESS = 1000
+_WANTED_ESS, _WANTED_COSTLY = 1000, 600
 
 # Added to scales before their logarithm is looked at.
 _SMALL = 0.05
@@ -159,8 +168,8 @@ def _weighted(
 
     n_lessons = _COSTLY_LESSONS if costly else _LESSONS
     d = start.mean.size
-    lessons: list[tuple[Floats, Floats]] = []
-    proposal = first_proposal(start.mean, start.covariance)
+    lessons: list[_Lesson] = []
+    proposal, best = first_proposal(start.mean, start.covariance), 0.0
     for done in range(1, _MOST_LESSONS + 1):
         proposal = adapt(
             rng,
@@ -170,64 +179,92 @@ def _weighted(
             int(np.clip(d**2, 750, 2000)),
             (min(4 + d // 4, 16), 16),
         )
-        y = proposal.draw(rng, n_lessons)
-        value, away = _estimates(rng, target, y, n_draws)
-        lessons.append((y, value))
-        lacking = value - target.log_density(y)
+        if not lessons:
+            # Noise of first estimates is mostly of shared effects drawn in the wrong place.
+            pilot = _lesson(rng, target, proposal.draw(rng, _SLOPES), n_draws)
+            target = replace(target, shared=_shared_draws([pilot]))
+        lessons.append(_lesson(rng, target, proposal.draw(rng, n_lessons), n_draws))
+        log_ratio = lessons[-1].value - proposal.log_density(lessons[-1].y)
         target = _taught(target, lessons)
-        target = replace(target, tilt=target.tilt + _slope(value - target.log_density(y), away))
-        count = kish_ess(lacking - logsumexp(lacking))
-        if done >= _LEAST_LESSONS and count >= _LEARNED * len(y):
+        # A few outliers, which the next lesson will know, are not to say that it is all in vain.
+        log_ratio = np.minimum(log_ratio, np.quantile(log_ratio, _OUTLYING))
+        count = kish_ess(log_ratio - logsumexp(log_ratio))
+        if done >= _LEAST_LESSONS and count >= _LEARNED * n_lessons:
             break
+        if done >= _PATIENT_LESSONS and count < _BETTER * best:
+            break
+        best = max(best, count)
     proposal = adapt(rng, target.log_density, proposal, coordinates, 2000, (4, 12))
     return _final(rng, resolved, blocks, target, proposal, n_draws, settings, costly)
 
 
-def _taught(target: LatentTarget, lessons: list[tuple[Floats, Floats]]) -> LatentTarget:
-    """Let the surrogate learn from estimates of the density."""
-    y, density = (np.concatenate(part) for part in zip(*lessons, strict=True))
-    prior, sd, stops = target.parts(y)
-    truth = density - prior
-    # What lies far below says little of where the posterior is.
-    below = np.maximum(density.max() - density - y.shape[1], 0.0)
-    known = np.isfinite(density)
-    noise = np.hypot(_NOISE, 0.2 * below[known])
-    surrogate = target.surrogate.taught(
-        sd[known], None if stops is None else stops[known], truth[known], noise
-    )
-    return replace(target, surrogate=surrogate)
+@dataclass(frozen=True, eq=False)
+class _Lesson:
+    """Log densities (n,) at y (n, D), estimates and by Laplace, and slopes of shared effects."""
+
+    y: Floats
+    value: Floats
+    laplace: Floats
+    natural: Floats
+    unit: Floats
+    slope: Floats
 
 
-def _slope(lacking: Floats, away: Floats) -> Floats:
-    """Return how densities' errors (n,) rise with the draws of shared effects (n, G).
-
-    Were it all that estimates vary by, draws moved by as much would leave none of it.
-    """
-    # A few far below say nothing of where the posterior is.
-    near = lacking > np.median(lacking) - 4.0 * np.median(np.abs(lacking - np.median(lacking)))
-    rest, design = lacking[near] - lacking[near].mean(), away[near]
-    noise = max(float(rest.var()), _NOISE**2)
-    system = design.T @ design + noise / _TILTED**2 * np.eye(design.shape[1])
-    return np.asarray(np.linalg.solve(system, design.T @ rest))
-
-
-def _estimates(
-    rng: np.random.Generator, target: LatentTarget, y: Floats, n_draws: int, still: bool = False
-) -> tuple[Floats, Floats]:
-    """Return estimates of densities (n,), and the draws of shared effects (n, G)."""
+def _lesson(rng: np.random.Generator, target: LatentTarget, y: Floats, n_draws: int) -> _Lesson:
     found = [
-        target.estimate(y[rows], rng, n_draws, still) for rows in chunks(target.nested, len(y))
+        target.estimate(y[rows], rng, min(n_draws, _LESSON_DRAWS), sloped=True)
+        for rows in chunks(target.nested, len(y))
     ]
-    values = [value for value, _, _ in found]
-    return np.concatenate(values), np.concatenate([one.away for _, _, one in found])
+    parts = [
+        (one.value, one.laplace, one.natural, one.drawn.unit, one.drawn.slope) for one in found
+    ]
+    return _Lesson(y, *(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def _taught(target: LatentTarget, lessons: list[_Lesson]) -> LatentTarget:
+    """Let the surrogate and the draws of shared effects learn from estimates of the density."""
+    y, value, laplace = (
+        np.concatenate([getattr(one, name) for one in lessons])
+        for name in ("y", "value", "laplace")
+    )
+    prior, sd, stops = target.parts(y)
+    # What lies far below says little of where the posterior is.
+    below = np.maximum(value.max() - value - y.shape[1], 0.0)
+    known = np.isfinite(value) & np.isfinite(laplace)
+    surrogate = target.surrogate.taught(
+        sd[known],
+        None if stops is None else stops[known],
+        (laplace - prior)[known],
+        (value - prior)[known],
+        below[known],
+    )
+    return replace(target, surrogate=surrogate, shared=_shared_draws(lessons))
+
+
+def _shared_draws(lessons: list[_Lesson]) -> SharedDraws:
+    """Fit draws of shared effects to lessons, but for those far from where the posterior is."""
+    natural, unit, slope = (
+        np.concatenate([getattr(one, name) for one in lessons])
+        for name in ("natural", "unit", "slope")
+    )
+    near = np.concatenate(
+        [one.value > np.median(one.value) - _NEAR * one.y.shape[1] for one in lessons]
+    )
+    near &= np.isfinite(slope).all(axis=1)
+    return learned_draws(natural[near], unit[near], slope[near])
 
 
 def _enough_draws(rng: np.random.Generator, target: LatentTarget, mean: Floats) -> int:
     """Return how many draws of the effects make estimates vary little enough, a power of 2."""
     n_draws = _LEAST_DRAWS
     rows = np.repeat(mean[None], _PILOTS, axis=0)
-    while n_draws < _MOST_DRAWS:
-        if np.var(_estimates(rng, target, rows, n_draws, still=True)[0]) <= _VARIANCE:
+    most = _MOST_DRAWS if target.nested.curves is None else _MOST_TABULATED
+    while n_draws < most:
+        found = [
+            target.estimate(rows[some], rng, n_draws, still=True).value
+            for some in chunks(target.nested, len(rows))
+        ]
+        if np.var(np.concatenate(found)) <= _VARIANCE:
             break
         n_draws *= 2
     return n_draws
@@ -246,16 +283,18 @@ def _final(
     """Draw until the weights carry the effective size wanted, or more would be a waste."""
     terms, n = kept_terms(resolved, settings), settings.chains * settings.draws
     at_once, most = (_COSTLY_AT_ONCE, _MOST_COSTLY) if costly else (_AT_ONCE, _MOST)
+    wanted = min(_WANTED_COSTLY if costly else _WANTED_ESS, 0.6 * n)
     ys, values, ratios, intercepts = [], [], [], []
     effects: dict[str, list[Floats]] = {t.variable: [] for t in terms}
     while True:
         y = proposal.draw(rng, at_once)
         value = np.empty(len(y))
         for rows in chunks(target.nested, len(y)):
-            value[rows], sd, one = target.estimate(y[rows], rng, n_draws)
+            one = target.estimate(y[rows], rng, n_draws)
+            value[rows] = one.value
             stops = y[rows, -target.n_stops :] if target.n_stops else None
             intercept, drawn = effects_of(
-                resolved, blocks, target.nested, sd, stops, one, terms, rng
+                resolved, blocks, target.nested, one.sd, stops, one.drawn, terms, rng
             )
             intercepts.append(intercept)
             for name, effect in drawn.items():
@@ -268,7 +307,7 @@ def _final(
         reported = _reported(target, every)
         ess, least_known = (weighted_ess(log_weight, reported, kept) for kept in (n, None))
         hopeless = least_known < _LEAST_EFFICIENCY * len(every)
-        if ess >= min(_WANTED_ESS, 0.6 * n) or len(every) >= most or hopeless:
+        if ess >= wanted or len(every) >= most or hopeless:
             break
     return _Weighted(
         every,

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from bayesjudge.engines.effects import sd_offsets
 from bayesjudge.engines.latent_blocks import LatentBlocks
-from bayesjudge.engines.nested import Estimate, Nested
+from bayesjudge.engines.nested import Nested
+from bayesjudge.engines.unbiased import Estimate
 from bayesjudge.resolution import Resolved, ResolvedTerm
 
 type Floats = NDArray[np.float64]

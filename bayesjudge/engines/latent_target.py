@@ -29,10 +29,11 @@ from bayesjudge.engines.modes import (
     measure,
     moved,
 )
-from bayesjudge.engines.nested import Approximation, Estimate, Nested, Point, parts_of
+from bayesjudge.engines.nested import NEAR, Approximation, Nested, Point, parts_of
 from bayesjudge.engines.sampled import starting_values
 from bayesjudge.engines.streams import Streams
 from bayesjudge.engines.surrogate import Surrogate, concave, floor_of, natural
+from bayesjudge.engines.unbiased import Estimate, SharedDraws, as_approximated, estimate
 from bayesjudge.errors import ModelError
 from bayesjudge.resolution import Resolved
 from bayesjudge.spec import Prior, Scale
@@ -99,15 +100,14 @@ class LatentTarget(Target):
     nested : Nested
     surrogate : Surrogate
     guide : Guide
-    tilt : (G,) float array
-        As :meth:`Nested.estimate` takes it.
+    shared : SharedDraws
     """
 
     n_stops: int
     nested: Nested
     surrogate: Surrogate
     guide: Guide
-    tilt: Floats
+    shared: SharedDraws
 
     def log_density(self, x: Floats) -> Floats:
         """Return the log density of rows of x, by the surrogate."""
@@ -132,16 +132,51 @@ class LatentTarget(Target):
         return scales.log_prior + log_prior_of_stops(stops), scales.sd, stops
 
     def estimate(
-        self, x: Floats, rng: np.random.Generator, n_draws: int, still: bool = False
-    ) -> tuple[Floats, Floats, Estimate]:
-        """Return unbiased log densities of x (n, D), up to a constant; scales; and draws."""
+        self,
+        x: Floats,
+        rng: np.random.Generator,
+        n_draws: int,
+        still: bool = False,
+        sloped: bool = False,
+    ) -> Estimated:
+        """Estimate the density at x (n, D) without bias, by M draws of scenarios' effects."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             prior, sd, stops = self.parts(x)
-            start = self.guide.starting(self.surrogate.natural(sd, stops))
-            at = self.nested.approximate(sd, stops, start, _SETTLED, to_mean=True)
-            found = self.nested.estimate(at, stops, rng, n_draws, self.tilt, still)
-            value = prior + found.log_likelihood
-        return np.where(np.isfinite(value), value, -np.inf), sd, found
+            natural = self.surrogate.natural(sd, stops)
+            start = self.guide.starting(natural)
+            # Where a surrogate learns from it, Laplace's value must have settled too.
+            near = NEAR if sloped else _SETTLED
+            at = self.nested.approximate(sd, stops, start, near, to_mean=True)
+            mean, factor = self.shared.means(natural), self.shared.factor
+            drawn = estimate(self.nested, at, stops, rng, n_draws, mean, factor, still, sloped)
+        value, laplace = (
+            np.where(np.isfinite(v), v, -np.inf)
+            for v in (prior + drawn.log_likelihood, prior + at.value)
+        )
+        return Estimated(value, laplace, sd, natural, drawn)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimated:
+    """Log densities of n sets of scales, up to a constant.
+
+    Attributes
+    ----------
+    value : (n,)
+        Estimates without bias of the density, on the logarithm.
+    laplace : (n,)
+        By Laplace's likelihoods.
+    sd : (n, n_sd)
+    natural : (n, D)
+        The scales' natural coordinates.
+    drawn : Estimate
+    """
+
+    value: Floats
+    laplace: Floats
+    sd: Floats
+    natural: Floats
+    drawn: Estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +287,7 @@ def settle_surrogate(
         nested,
         surrogate,
         guide,
-        np.zeros(nested.n_shared),
+        as_approximated(nested.n_shared, surrogate.center.size),
     )
     x = np.zeros(d)
     own = sd[0, :-1] / fixed.unit

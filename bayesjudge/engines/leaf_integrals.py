@@ -88,6 +88,23 @@ def log_integrals(
     return np.asarray(np.log(np.exp(log_f - top[..., None]).sum(axis=-1)) + top + np.log(spread))
 
 
+def mean_slopes(
+    likelihood: Verdicts | Categories,
+    cell: Floats,
+    leaf_sd: Floats,
+    center: Floats,
+    spread: Floats,
+    stops: Floats | None,
+) -> Floats:
+    """Return slopes of the logarithms of leaves' integrals, (T, L, J), in their predictors."""
+    nodes = center[..., None] + spread[..., None] * _FEW
+    value, first, _, _ = likelihood.slopes(cell, leaf_sd[..., None] * nodes, stops)
+    log_f = value - 0.5 * nodes**2 + _FEW_WEIGHTS
+    share = np.exp(log_f - log_f.max(axis=-1, keepdims=True))
+    share /= share.sum(axis=-1, keepdims=True)
+    return np.asarray((first @ share[..., None])[..., 0])
+
+
 def integrate_leaves(
     likelihood: Verdicts | Categories,
     cell: Floats,

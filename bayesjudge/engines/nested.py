@@ -3,12 +3,8 @@
 Leaves are integrated by Gauss-Hermite nodes about where each lies, to an error far
 below that of any draw. What is left, effects of scenarios (z_s) and those they share
 (z_0), all at unit scale, has a normal approximation at its mode (nested Laplace:
-Tierney and Kadane 1986; Rue, Martino and Chopin 2009). It is not taken for the truth:
-z_0 is drawn from it, and given that draw each scenario's integral is the mean of M
-importance weights. Their product is without bias, so that draws of the scales weighted
-by it have the exact posterior (importance sampling squared: Tran, Scharth, Pitt and
-Kohn 2013), and each scenario's effects are those of one of its M draws, by their
-weights.
+Tierney and Kadane 1986; Rue, Martino and Chopin 2009). It is not
+taken for the truth: :mod:`bayesjudge.engines.unbiased` draws from it, and weighs.
 """
 
 from __future__ import annotations
@@ -18,17 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import ndtri
 
 from bayesjudge.engines.cell_likelihoods import Categories, Verdicts
 from bayesjudge.engines.latent_blocks import LatentBlocks
 from bayesjudge.engines.leaf_integrals import (
-    N_NODES,
     Leaves,
     integrate_leaves,
     log_integrals,
     third_cumulants,
 )
+from bayesjudge.engines.leaf_tables import LeafTables, leaf_curves
 
 type Floats = NDArray[np.float64]
 type Ints = NDArray[np.int64]
@@ -42,9 +37,6 @@ _STRAYED = 0.7
 
 # No step moves a predictor further.
 _LONGEST = 3.0
-
-# Numbers worked on at once: they fit the processor's cache.
-_AT_ONCE = 250_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +71,8 @@ class Approximation:
     follow : (T, L, J)
         How a leaf's center follows the predictors of its observations.
     system
+    tables : LeafTables or None
+        Of leaves' integrals.
     n_steps : int
         Newton's, of the slowest.
     """
@@ -90,40 +84,8 @@ class Approximation:
     eta: Floats
     follow: Floats
     system: _System
+    tables: LeafTables | None
     n_steps: int
-
-
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """Estimates without bias of T likelihoods, and the draws that they chose.
-
-    Attributes
-    ----------
-    log_likelihood : (T,)
-    away : (T, G)
-        Standard normal draws that shared effects were made of.
-    shared : (T, G)
-        Unit-scale effects.
-    own : (T, S, m)
-    center, spread : (T, L)
-        Of the leaves' nodes at the chosen effects.
-    predictor : (T, S * E)
-    """
-
-    log_likelihood: Floats
-    away: Floats
-    shared: Floats
-    own: Floats
-    center: Floats
-    spread: Floats
-    predictor: Floats
-
-
-def sobol_points(n: int, width: int) -> Floats:
-    """Return n points of Sobol's sequence, (n, width)."""
-    from scipy.stats import qmc
-
-    return np.asarray(qmc.Sobol(width, scramble=False).random_base2(int(np.ceil(np.log2(n))))[:n])
 
 
 class Nested:
@@ -140,13 +102,13 @@ class Nested:
         self.n_scenarios, self.n_places, self.n_own = blocks.own.shape
         self.n_shared = blocks.shared.shape[1]
         self.n_leaves, self.n_seen = blocks.predictor.shape
-        self._points: dict[int, Floats] = {}
         size = self.n_scenarios * self.n_places
         flat = blocks.predictor.ravel()
         self._add = csr_array(
             (np.ones(flat.size), (flat, np.arange(flat.size))), shape=(size, flat.size)
         )
         self._diagonal = blocks.is_diagonal
+        self.curves = leaf_curves(blocks, likelihood.link)
         scenario, row = np.divmod(blocks.predictor, self.n_places)
         pairs = (
             (scenario * self.n_places + row)[:, :, None] * self.n_places + row[:, None, :]
@@ -191,6 +153,7 @@ class Nested:
         """
         blocks, n = self.blocks, len(sd)
         scales = _Scales(sd[:, blocks.shared_sd], sd[:, blocks.own_sd], sd[:, blocks.leaf_sd])
+        tables = None if self.curves is None else self.curves.tables(scales.leaf, stops)
         shared, own, center, spread = (p.copy() for p in parts_of(start))
         value, n = np.empty(len(sd)), len(sd)
         left, look, step = np.arange(n), None, 0
@@ -198,7 +161,12 @@ class Nested:
             step += 1
             here = scales.of(left)
             point = Point(shared[left], own[left], center[left], spread[left])
-            look = self._look(here, point, None if stops is None else stops[left])
+            look = self._look(
+                here,
+                point,
+                None if stops is None else stops[left],
+                None if tables is None else tables.of(left),
+            )
             move = self._step(here, look.system, look.gradient, point)
             squares = (point.shared**2).sum(axis=1) + (point.own**2).sum(axis=(1, 2))
             value[left] = look.leaves.log_value - 0.5 * squares + 0.5 * move.gain
@@ -210,22 +178,26 @@ class Nested:
             look = look if left.size == n and not far.any() else None
             left = left[far]
         mode = point = Point(shared, own, center, spread)
-        look = look or self._look(scales, point, stops)
+        look = look or self._look(scales, point, stops, tables)
         if to_mean:
             move = self._step(scales, look.system, look.gradient + self._third(look), point)
             point = self._moved(scales, look, point, move)
-            look = self._look(scales, point, stops)
-        return Approximation(
-            mode, point, value, scales, look.eta, look.leaves.follow, look.system, step
-        )
+            look = self._look(scales, point, stops, tables)
+        follow, system = look.leaves.follow, look.system
+        return Approximation(mode, point, value, scales, look.eta, follow, system, tables, step)
 
-    def _look(self, scales: _Scales, point: Point, stops: Floats | None) -> _Look:
+    def _look(
+        self, scales: _Scales, point: Point, stops: Floats | None, tables: LeafTables | None
+    ) -> _Look:
         """Integrate leaves at a point, and factor the Hessian."""
         eta = self._predictor(scales.shared * point.shared, scales.own * point.own)
         cell = eta.reshape(len(eta), -1)[:, self.blocks.predictor]
-        found = integrate_leaves(
-            self.likelihood, cell, scales.leaf, point.center, point.spread, stops
-        )
+        if tables is not None:
+            found = tables.leaves(cell[..., 0])
+        else:
+            found = integrate_leaves(
+                self.likelihood, cell, scales.leaf, point.center, point.spread, stops
+            )
         gradient = (self._add @ found.slope.reshape(len(eta), -1).T).T.reshape(eta.shape)
         return _Look(eta, found, gradient, self._system(found, scales))
 
@@ -240,69 +212,6 @@ class Nested:
             look.leaves.spread,
         )
 
-    def estimate(
-        self,
-        at: Approximation,
-        stops: Floats | None,
-        rng: np.random.Generator,
-        n_draws: int,
-        tilt: Floats | float = 0.0,
-        still: bool = False,
-    ) -> Estimate:
-        """Estimate the likelihoods without bias, by M draws of each scenario's effects.
-
-        Parameters
-        ----------
-        n_draws : int
-            M, even.
-        tilt : (G,) float array or 0
-            How far shared effects are drawn from the approximation's mean, standardized.
-        still : bool
-            Draw them at no distance from there: for what other draws vary by, alone.
-        """
-        n = len(at.value)
-        away = rng.standard_normal((n, self.n_shared)) * (not still)
-        unit = tilt + away
-        off = np.linalg.solve(at.system.shared_factor.transpose(0, 2, 1), unit[..., None])[..., 0]
-        shared = at.point.shared + off
-        about = at.point.own - (at.system.pull @ off[:, None, :, None])[..., 0]
-        draws = self._spread_out(rng, n, n_draws)
-        own = (
-            about[:, None]
-            + (at.system.root.transpose(0, 1, 3, 2)[:, None] @ draws[..., None])[..., 0]
-        )
-        by_shared = (at.scales.shared * shared) @ self.blocks.shared.T
-        scaled = at.scales.own[:, None] * own
-        eta = by_shared[:, None, None] + (self.blocks.own @ scaled[..., None])[..., 0]
-        log_block = self._scenarios(eta, at, stops)
-        log_block -= 0.5 * ((own**2).sum(axis=-1) - (draws**2).sum(axis=-1))
-        best = log_block.max(axis=1, keepdims=True)
-        weight = np.exp(log_block - best)
-        log_mean = best[:, 0] + np.log(weight.mean(axis=1))
-        value = log_mean.sum(axis=1) - 0.5 * at.system.log_volume
-        value += 0.5 * (away**2).sum(axis=1) - 0.5 * (shared**2).sum(axis=1)
-        cumulative = np.cumsum(weight, axis=1)
-        point = rng.random((n, 1, self.n_scenarios)) * cumulative[:, -1:]
-        chosen = (cumulative < point).sum(axis=1)
-        index = chosen[:, None, :, None]
-        own = np.take_along_axis(own, index, axis=1)[:, 0]
-        eta = np.take_along_axis(eta, index, axis=1)[:, 0]
-        center = at.point.center + self._shift(eta, at)
-        return Estimate(value, away, shared, own, center, at.point.spread, eta.reshape(n, -1))
-
-    def _spread_out(self, rng: np.random.Generator, n: int, n_draws: int) -> Floats:
-        """Return standard normal draws (T, M, S, m), spread evenly within each scenario.
-
-        Sobol's points, moved at random for each scenario, and their mirror images: what
-        is odd in them cancels.
-        """
-        half = n_draws // 2
-        if half not in self._points:
-            self._points[half] = sobol_points(half, self.n_own)
-        moved = self._points[half][:, None] + rng.random((n, 1, self.n_scenarios, self.n_own))
-        draws = ndtri(np.clip(moved % 1.0, 1e-12, 1.0 - 1e-12))
-        return np.concatenate([draws, -draws], axis=1)
-
     def leaves_value(self, at: Approximation, stops: Floats) -> Floats:
         """Return log-likelihoods at rows of cutpoints (n, T), effects but leaves' as they are."""
         n = len(stops)
@@ -313,40 +222,27 @@ class Nested:
         found = log_integrals(self.likelihood, cell, leaf, center, spread, stops)
         return np.asarray(found.sum(axis=1))
 
-    def _shift(self, eta: Floats, at: Approximation) -> Floats:
-        """Return how far leaves' centers have moved with their predictors, (T, L)."""
-        return self._follow(at.follow, eta - at.eta)
+    def nodes(self, eta: Floats, at: Approximation) -> tuple[Floats, Floats]:
+        """Return centers and spreads of leaves' nodes (T, L) at predictors (T, S * E)."""
+        if at.tables is not None:
+            found = at.tables.leaves(eta[:, self.blocks.predictor[:, 0]])
+            return found.center, found.spread
+        change = eta - at.eta.reshape(len(eta), -1)
+        return at.point.center + self._follow(at.follow, change), at.point.spread
 
     def _follow(self, follow: Floats, change: Floats) -> Floats:
         moved = change.reshape(len(change), -1)[:, self.blocks.predictor]
         return np.asarray((follow * moved).sum(axis=-1))
 
-    def _scenarios(self, eta: Floats, at: Approximation, stops: Floats | None) -> Floats:
-        """Return log-likelihoods by draw and scenario, (T, M, S), of predictors (T, M, S, E)."""
-        n, n_draws = eta.shape[:2]
-        out = np.empty((n, n_draws, self.n_scenarios))
-        each = self.n_leaves * self.n_seen * N_NODES
-        some = max(1, _AT_ONCE // each)
-        rows = np.arange(n * n_draws)
-        flat = eta.reshape(n * n_draws, -1)
-        base = at.eta.reshape(n, -1)
-        target = out.reshape(n * n_draws, -1)
-        for start in range(0, rows.size, some):
-            here = rows[start : start + some]
-            which = here // n_draws
-            cell = flat[here][:, self.blocks.predictor]
-            change = cell - base[which][:, self.blocks.predictor]
-            center = at.point.center[which] + (at.follow[which] * change).sum(axis=-1)
-            spread = at.point.spread[which]
-            own = None if stops is None else stops[which]
-            log_f = log_integrals(self.likelihood, cell, at.scales.leaf[which], center, spread, own)
-            target[here] = self._sum_leaves(log_f)
-        return out
-
-    def _sum_leaves(self, values: Floats) -> Floats:
+    def sum_leaves(self, values: Floats) -> Floats:
+        """Return sums over each scenario's leaves, (n, S), of values (n, L)."""
         if not self._in_order:
             values = values[:, self._leaf_order]
         return np.add.reduceat(values, self._leaf_starts, axis=1)
+
+    def add_to_cells(self, values: Floats) -> Floats:
+        """Return sums over observations of each predictor, (S * E,), of values (L, J)."""
+        return np.asarray(self._add @ values.ravel())
 
     def _predictor(self, shared: Floats, own: Floats) -> Floats:
         by_shared = shared @ self.blocks.shared.T
@@ -389,7 +285,9 @@ class Nested:
         root = np.linalg.inv(factor)
         half = root @ border
         flat = half.reshape(n, -1, g)
-        outside -= flat.transpose(0, 2, 1) @ flat
+        # Row by row: a product of a matrix and its own transpose takes half the work.
+        for one, column in zip(outside, flat, strict=True):
+            one -= column.T @ column
         shared_factor = np.linalg.cholesky(outside)
         log_volume = 2 * np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=(1, 2))
         log_volume += 2 * np.log(np.diagonal(shared_factor, axis1=-2, axis2=-1)).sum(axis=1)

@@ -23,6 +23,14 @@ _SHARE, _LEAST = 0.3, 0.02
 # coordinates.
 _SLOPE, _SQUARE, _PRODUCT, _CUBE = 3.0, 0.7, 0.25, 0.15
 
+# How much simpler, slopes and what bends: a regression on noise must not send proposals
+# astray to where nothing was seen.
+_SIMPLER = 0.3, 0.15
+
+# Least noise of values, noise for each unit below what matters, and sds that outlie.
+_ROUGH, _SLACK, _OUTLYING = 0.1, 0.2, 2.0
+_REFITS = 4
+
 # Standardized coordinates further out are taken for as far as this.
 _FAR = 4.0
 
@@ -69,21 +77,67 @@ class Surrogate:
             value = value + features(away / self.width) @ self.learned
         return np.asarray(value)
 
-    def taught(self, sd: Floats, stops: Floats | None, truth: Floats, noise: Floats) -> Surrogate:
-        """Return what it is after looking at log-likelihoods (n,), known to +- noise (n,)."""
+    def taught(
+        self,
+        sd: Floats,
+        stops: Floats | None,
+        laplace: Floats,
+        truth: Floats,
+        below: Floats,
+    ) -> Surrogate:
+        """Return what it is after looking at log-likelihoods at n sets of scales.
+
+        Laplace's values vary by no chance, and many features of theirs are told; what
+        they lack is known by estimates only, and varies more simply.
+
+        Parameters
+        ----------
+        laplace, truth : (n,)
+            Laplace's values, and estimates.
+        below : (n,)
+            How far densities lie below those that matter, where less need be known.
+        """
         plain = replace(self, learned=np.zeros(0))
         away = self.natural(sd, stops) - self.center
         width = np.maximum(away.std(axis=0), 1e-3)
         design = features(away / width)
-        rest = truth - plain.values(sd, stops)
-        d = len(self.center)
-        prior = np.concatenate([[1e3], np.full(d, _SLOPE), np.full(d, _SQUARE), np.full(d, _CUBE)])
-        prior = np.concatenate([prior, np.full(design.shape[1] - prior.size, _PRODUCT)])
-        scaled = design * prior / noise[:, None]
+        found = _fitted(design, laplace - plain.values(sd, stops), _ROUGH, below, len(self.center))
+        gap = truth - laplace
+        noise = max(_ROUGH, 1.4826 * float(np.median(np.abs(gap - np.median(gap)))))
+        simple = _fitted(design, gap, noise, below, len(self.center), _SIMPLER)
+        return replace(self, width=width, learned=found + simple)
+
+
+def _fitted(
+    design: Floats,
+    wanted: Floats,
+    noise: float,
+    below: Floats,
+    d: int,
+    share: tuple[float, float] = (1.0, 1.0),
+) -> Floats:
+    """Return coefficients of features by a regression in which outliers count less.
+
+    Parameters
+    ----------
+    share : (slopes, others)
+        Of the prior sds that they are told with.
+    """
+    bends = np.repeat([_SQUARE, _CUBE, _PRODUCT], [d, d, design.shape[1] - 1 - 3 * d])
+    prior = np.concatenate([[1e3], np.full(d, share[0] * _SLOPE), share[1] * bends])
+    level = float(np.median(wanted))
+    found, error = np.zeros(prior.size), np.hypot(noise, _SLACK * below)
+    for _ in range(_REFITS):
+        scaled = design * prior / error[:, None]
         system = scaled.T @ scaled + np.eye(prior.size)
-        found = prior * np.linalg.solve(system, scaled.T @ ((rest - np.median(rest)) / noise))
-        found[0] += np.median(rest)
-        return replace(self, width=width, learned=found)
+        found = prior * np.linalg.solve(system, scaled.T @ ((wanted - level) / error))
+        rest = np.abs(wanted - level - design @ found)
+        # Huber's weights, by a noise that is measured again.
+        noise = max(_ROUGH, 1.4826 * float(np.median(rest)))
+        error = np.hypot(noise, _SLACK * below)
+        error = error * np.sqrt(np.maximum(1.0, rest / (_OUTLYING * error)))
+    found[0] += level
+    return found
 
 
 def natural(sd: Floats, stops: Floats | None, free: Ints, floor: Floats) -> Floats:
