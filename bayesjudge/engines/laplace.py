@@ -70,7 +70,7 @@ _LESSON_DRAWS, _NEAR = 32, 2.0
 
 # Weighted draws: at once, and at most.
 _AT_ONCE, _COSTLY_AT_ONCE = 2000, 500
-_MOST, _MOST_COSTLY = 24_000, 6000
+_MOST, _MOST_COSTLY = 24_000, 12_000
 _WANTED_ESS, _WANTED_COSTLY = 1000, 600
 
 # Added to scales before their logarithm is looked at.
