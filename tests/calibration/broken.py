@@ -34,11 +34,12 @@ def no_jacobian(resolved: Resolved, settings: Settings) -> Draws:
 
 def _one_without_jacobian(
     x: Any, slot: Any, prior: Any, frame: Any, xp: Any, about: Any = None
-) -> tuple[Any, ...]:
-    value, density, *more = _one(x, slot, prior, frame, xp, about)
+) -> Any:
+    found = _one(x, slot, prior, frame, xp, about)
     if slot is None or prior.distribution != "half_normal":
-        return value, density, *more
-    return value, density - xp.where(frame.logged[slot.start], xp.log(value), 0.0), *more
+        return found
+    lost = xp.where(frame.logged[slot.start], xp.log(found.value), 0.0)
+    return found._replace(density=found.density - lost)
 
 
 def prior_only(resolved: Resolved, settings: Settings) -> Draws:
