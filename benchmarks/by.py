@@ -12,23 +12,21 @@ two processes side by side then gain nothing by the clock that others take.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from bayesjudge.simulation import simulate
+from benchmarks.report import circumstances, told, write
 
 RESULTS = Path(__file__).parent / "results"
 WANTED = 20.0
@@ -117,9 +115,7 @@ def markdown(found: dict[str, Any]) -> str:
     said = "are the same to the last digit" if same else "**DIFFER**"
     return (
         "# Many tables at once\n\n"
-        f"{found['made']}; {found['cpus']} CPUs, load {found['load'][0]:.1f} to "
-        f"{found['load'][1]:.1f} (of the machine, this included); bayesjudge {found['version']}, "
-        f"Python {found['python']}.\n\n"
+        f"{told(found)}\n\n"
         + "\n".join((*head, *rows))
         + "\n\nTogether: one `bayesjudge rank --by table`. Alone: a `bayesjudge rank` a table, the "
         f"median of {found['singles']}, one after another. Throughput is that of the first over "
@@ -145,18 +141,11 @@ def main() -> None:
                 compare(place, given.tables, given.singles, given.scenarios, written=written)
             )
     found = {
-        "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "cpus": len(os.sched_getaffinity(0)),
-        "load": [load, os.getloadavg()[0]],
-        "version": version("bayesjudge"),
-        "python": platform.python_version(),
+        **circumstances(load),
         "singles": given.singles,
         "runs": runs,
     }
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "by.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    (given.out / "by.md").write_text(markdown(found), encoding="utf-8")
-    print(markdown(found))
+    write(found, markdown(found), given.out, "by")
 
 
 if __name__ == "__main__":

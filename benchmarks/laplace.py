@@ -13,14 +13,11 @@ devai_multilingual's 52,560 verdicts, which are fitted instead of the simulated 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +26,7 @@ import pandas as pd
 from benchmarks.building import build
 from benchmarks.ours import effective_size, read
 from benchmarks.processes import run
+from benchmarks.report import circumstances, told, write
 from benchmarks.workloads import workload
 
 RESULTS = Path(__file__).parent / "results"
@@ -112,9 +110,7 @@ def markdown(found: dict[str, Any]) -> str:
     note = "**Scaled down: these numbers say nothing but that it runs.**\n\n" if scaled else ""
     return (
         "# The Laplace engine beside NUTS\n\n"
-        f"{found['made']}; {found['cpus']} CPUs, load {found['load'][0]:.1f} to "
-        f"{found['load'][1]:.1f} (of the machine, this included); bayesjudge {found['version']}, "
-        f"Python {found['python']}. {found['table']}\n\n{note}"
+        f"{told(found)} {found['table']}\n\n{note}"
         + "\n".join((*head, *rows))
         + "\n\nA process a fit, on one thread; seconds are all of `fit`: compiling and warm-up "
         "too. ESS is the least, bulk or tail, over scales, panel effects and backbone means; of "
@@ -148,21 +144,13 @@ def main() -> None:
             table = devai(given.verdicts) if real else build(workload(name), given.quick)
             table.to_csv(path, index=False)
             made.append(compare(name, path, settings, given.quick))
-    told = "Verdicts: devai_multilingual's." if given.verdicts else "Verdicts: simulated."
+    table_told = "Verdicts: devai_multilingual's." if given.verdicts else "Verdicts: simulated."
     found = {
-        "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "cpus": len(os.sched_getaffinity(0)),
-        "load": [load, os.getloadavg()[0]],
-        "version": version("bayesjudge"),
-        "python": platform.python_version(),
-        "table": told,
+        **circumstances(load),
+        "table": table_told,
         "workloads": made,
     }
-    given.out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(found, indent=2) + "\n"
-    (given.out / "laplace.json").write_text(text, encoding="utf-8")
-    (given.out / "laplace.md").write_text(markdown(found), encoding="utf-8")
-    print(markdown(found))
+    write(found, markdown(found), given.out, "laplace")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,44 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+import os
+import platform
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 type Object = Mapping[str, Any]
+
+
+def circumstances(load_before: float) -> dict[str, Any]:
+    """Return when and where a side-by-side run was made, under what load."""
+    return {
+        "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cpus": len(os.sched_getaffinity(0)),
+        "load": [load_before, os.getloadavg()[0]],
+        "version": version("bayesjudge"),
+        "python": platform.python_version(),
+    }
+
+
+def told(found: Object) -> str:
+    """Return :func:`circumstances` in a sentence."""
+    return (
+        f"{found['made']}; {found['cpus']} CPUs, load {found['load'][0]:.1f} to "
+        f"{found['load'][1]:.1f} (of the machine, this included); bayesjudge {found['version']}, "
+        f"Python {found['python']}."
+    )
+
+
+def write(found: Object, page: str, out: Path, name: str) -> None:
+    """Write a run as JSON and its page, and print the page."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    (out / f"{name}.md").write_text(page, encoding="utf-8")
+    print(page)
 
 
 def markdown(run: Object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,8 +98,11 @@ def _draw_some(
         pending = [p for p in pending if p is not part]
         total: Floats = np.zeros(())
         for stratum in sorted((t for t in reached if part.reaches(t)), key=len):
-            draw = _draw_shared if part.along == "none" else _draw_component
-            drawn = draw(rng, variance, noise, balanced, part, pending, stratum, rest[stratum])
+            known = _variances(variance, noise, balanced, part, pending, stratum)
+            if part.along == "none":
+                drawn = _draw_shared(rng, known, rest[stratum])
+            else:
+                drawn = _draw_component(rng, known, rest[stratum], part.along == "centred")
             # What is left of a stratum to which nothing more is drawn is not asked for.
             if any(later.reaches(stratum) for later in order[place + 1 :]):
                 left = drawn[:, None] if part.along == "none" else drawn
@@ -114,40 +118,16 @@ def _draw_some(
     return effects
 
 
-def _draw_shared(
-    rng: np.random.Generator,
-    variance: Floats,
-    noise: Floats,
-    balanced: Balanced,
-    part: Part,
-    pending: list[Part],
-    stratum: tuple[int, ...],
-    rest: Floats,
-) -> Floats:
-    """Draw a component that all levels of the facet share: one number given their weighted mean.
+class _Variances(NamedTuple):
+    """Of a stratum's vectors: V = diag(free) + common 11' + centred (I - 11'/B), and a term's own.
 
-    With V the covariance of everything else, its precision is 1' V^-1 1 + 1/own and its mean
-    1' V^-1 rest over that. (n, *stratum), of what is left there, (n or 1, B, *stratum).
+    Shapes (n, B), (n,), (n,) and (n, B), or (n, 1) for one common scale.
     """
-    shape = balanced.means.shape
-    free, common, centred, own = _variances(variance, noise, balanced, part, pending, stratum)
-    d = free + centred[:, None]
-    inverse = 1.0 / d
-    total = inverse.sum(axis=1)
-    # 1' V^-1 1 = total / pivot, in which a large common keeps its digits.
-    pivot = common * total + (free * inverse).mean(axis=1)
-    shrink = own[:, 0] / (pivot + own[:, 0] * total)
-    weight = inverse * shrink[:, None]
-    levels = tuple(shape[1 + a] for a in stratum)
-    flat = rest.reshape(len(rest), shape[0], -1)
-    alike = len(flat) == 1
-    mean = weight @ flat[0] if alike else np.einsum("nb,nbl->nl", weight, flat)
-    sd = np.sqrt(shrink * pivot)
-    unit = centre(rng.standard_normal((len(variance), *levels)), len(levels))
-    drawn = unit.reshape(len(variance), -1)
-    drawn *= sd[:, None]
-    drawn += mean
-    return np.asarray(drawn.reshape(len(variance), *levels))
+
+    free: Floats
+    common: Floats
+    centred: Floats
+    own: Floats
 
 
 def _variances(
@@ -157,8 +137,8 @@ def _variances(
     part: Part,
     pending: list[Part],
     stratum: tuple[int, ...],
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return what terms not drawn yet and noise add to d (n, B), a and c (n,), and a term's own."""
+) -> _Variances:
+    """Return what terms not drawn yet and noise leave a stratum to vary by."""
     shape, n = balanced.means.shape, len(variance)
     free = noise[:, balanced.groups.noise] / (balanced.per_cell * repeats(shape, stratum))
     common, centred = np.zeros(n), np.zeros(n)
@@ -172,26 +152,43 @@ def _variances(
             centred = centred + own[:, 0]
         else:
             common = common + own[:, 0]
-    return free, common, centred, variance[:, part.sd_index] / copies(shape, stratum, part)
+    own = variance[:, part.sd_index] / copies(shape, stratum, part)
+    return _Variances(free, common, centred, own)
+
+
+def _draw_shared(rng: np.random.Generator, known: _Variances, rest: Floats) -> Floats:
+    """Draw a component that all levels of the facet share: one number given their weighted mean.
+
+    With V the covariance of everything else, its precision is 1' V^-1 1 + 1/own and its mean
+    1' V^-1 rest over that. (n, *stratum), of what is left there, (n or 1, B, *stratum).
+    """
+    free, common, centred, own = known
+    n, levels = len(free), rest.shape[2:]
+    inverse = 1.0 / (free + centred[:, None])
+    total = inverse.sum(axis=1)
+    # 1' V^-1 1 = total / pivot, in which a large common keeps its digits.
+    pivot = common * total + (free * inverse).mean(axis=1)
+    shrink = own[:, 0] / (pivot + own[:, 0] * total)
+    weight = inverse * shrink[:, None]
+    flat = rest.reshape(*rest.shape[:2], -1)
+    alike = len(flat) == 1
+    mean = weight @ flat[0] if alike else np.einsum("nb,nbl->nl", weight, flat)
+    sd = np.sqrt(shrink * pivot)
+    drawn = centre(rng.standard_normal((n, *levels)), len(levels)).reshape(n, -1)
+    drawn *= sd[:, None]
+    drawn += mean
+    return np.asarray(drawn.reshape(n, *levels))
 
 
 def _draw_component(
-    rng: np.random.Generator,
-    variance: Floats,
-    noise: Floats,
-    balanced: Balanced,
-    part: Part,
-    pending: list[Part],
-    stratum: tuple[int, ...],
-    rest: Floats,
+    rng: np.random.Generator, known: _Variances, rest: Floats, is_centred: bool
 ) -> Floats:
     """Draw a term's component in a stratum given what is left there, (n, B, *stratum).
 
     By Matheron's rule: a draw from the prior is moved by what it fails to explain.
     """
-    shape = balanced.means.shape
-    n, n_levels = len(variance), shape[0]
-    levels = tuple(shape[1 + a] for a in stratum)
+    free, common, centred, own = known
+    (n, n_levels), levels = free.shape, rest.shape[2:]
     extra = (1,) * len(levels)
 
     def noises(*size: int) -> Floats:
@@ -200,14 +197,13 @@ def _draw_component(
     def wide(values: Floats) -> Floats:
         return values.reshape(*values.shape, *extra)
 
-    free, common, centred, own = _variances(variance, noise, balanced, part, pending, stratum)
     fake = wide(np.sqrt(free)) * noises(n_levels)
     if common.any():
         fake = fake + wide(np.sqrt(common))[:, None] * noises(1)
     if centred.any():
         deviation = noises(n_levels)
         fake += wide(np.sqrt(centred))[:, None] * (deviation - deviation.mean(1, keepdims=True))
-    if part.along == "centred":
+    if is_centred:
         deviation = noises(n_levels)
         prior = np.sqrt(wide(own)) * (deviation - deviation.mean(axis=1, keepdims=True))
         centred = centred + own[:, 0]
@@ -215,7 +211,7 @@ def _draw_component(
         prior = np.sqrt(wide(own)) * noises(n_levels)
         free = free + own
     solved = _solve(rest - fake - prior, free, common, centred)
-    if part.along == "centred":
+    if is_centred:
         solved = solved - solved.mean(axis=1, keepdims=True)
     return np.asarray(prior + wide(own) * solved)
 

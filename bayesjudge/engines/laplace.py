@@ -27,7 +27,7 @@ from bayesjudge.engines.importance import (
     kish_ess,
     pareto_smooth,
     resample,
-    weighted_ess,
+    weighted_sizes,
 )
 from bayesjudge.engines.latent_blocks import LatentBlocks, lay_blocks
 from bayesjudge.engines.latent_effects import effects_of
@@ -305,7 +305,7 @@ def _final(
         every, log_ratio = np.vstack(ys), np.concatenate(ratios)
         log_weight, pareto_k = pareto_smooth(log_ratio)
         reported = _reported(target, every)
-        ess, least_known = (weighted_ess(log_weight, reported, kept) for kept in (n, None))
+        ess, least_known = weighted_sizes(log_weight, reported, (n, None))
         hopeless = least_known < _LEAST_EFFICIENCY * len(every)
         if ess >= wanted or len(every) >= most or hopeless:
             break

@@ -8,6 +8,7 @@ predictors are moments over its nodes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +89,36 @@ def log_integrals(
     return np.asarray(np.log(np.exp(log_f - top[..., None]).sum(axis=-1)) + top + np.log(spread))
 
 
+class _Weighed(NamedTuple):
+    """Nodes (T, L, K), their shares of leaves' integrals, and derivatives at them."""
+
+    nodes: Floats
+    share: Floats
+    log_value: Floats
+    first: Floats
+    second: Floats
+    third: Floats
+
+
+def _weigh(
+    likelihood: Verdicts | Categories,
+    cell: Floats,
+    leaf_sd: Floats,
+    center: Floats,
+    spread: Floats,
+    stops: Floats | None,
+) -> _Weighed:
+    nodes = center[..., None] + spread[..., None] * _FEW
+    value, first, second, third = likelihood.slopes(cell, leaf_sd[..., None] * nodes, stops)
+    log_f = value - 0.5 * nodes**2 + _FEW_WEIGHTS
+    top = log_f.max(axis=-1, keepdims=True)
+    share = np.exp(log_f - top)
+    total = share.sum(axis=-1, keepdims=True)
+    share /= total
+    log_value = np.log(total[..., 0]) + top[..., 0] + np.log(spread)
+    return _Weighed(nodes, share, log_value, first, second, third)
+
+
 def mean_slopes(
     likelihood: Verdicts | Categories,
     cell: Floats,
@@ -97,12 +128,8 @@ def mean_slopes(
     stops: Floats | None,
 ) -> Floats:
     """Return slopes of the logarithms of leaves' integrals, (T, L, J), in their predictors."""
-    nodes = center[..., None] + spread[..., None] * _FEW
-    value, first, _, _ = likelihood.slopes(cell, leaf_sd[..., None] * nodes, stops)
-    log_f = value - 0.5 * nodes**2 + _FEW_WEIGHTS
-    share = np.exp(log_f - log_f.max(axis=-1, keepdims=True))
-    share /= share.sum(axis=-1, keepdims=True)
-    return np.asarray((first @ share[..., None])[..., 0])
+    found = _weigh(likelihood, cell, leaf_sd, center, spread, stops)
+    return np.asarray((found.first @ found.share[..., None])[..., 0])
 
 
 def integrate_leaves(
@@ -114,14 +141,9 @@ def integrate_leaves(
     stops: Floats | None,
 ) -> Leaves:
     """Integrate leaves out, with slopes and curvatures in their predictors (T, L, J)."""
-    nodes = center[..., None] + spread[..., None] * _FEW
-    value, first, second, third = likelihood.slopes(cell, leaf_sd[..., None] * nodes, stops)
-    log_f = value - 0.5 * nodes**2 + _FEW_WEIGHTS
-    top = log_f.max(axis=-1, keepdims=True)
-    share = np.exp(log_f - top)
-    total = share.sum(axis=-1, keepdims=True)
-    share /= total
-    log_value = (np.log(total[..., 0]) + top[..., 0] + np.log(spread)).sum(axis=1)
+    found = _weigh(likelihood, cell, leaf_sd, center, spread, stops)
+    nodes, share, each, first, second, third = found
+    log_value = each.sum(axis=1)
     slope = (first @ share[..., None])[..., 0]
     before = center
     center = (share * nodes).sum(axis=-1)
