@@ -89,12 +89,14 @@ with double_precision("gpu") as note:
 assert note == ""
 assert x.devices() == {second} and x.dtype == np.float64, (x.devices(), x.dtype)
 seen = []
-run = families.run_mcmc
-def spy(*args, **kwargs):
-    samples, stats = run(*args, **kwargs)
-    seen.extend((v.devices(), v.dtype) for v in samples.values())
-    return samples, stats
-families.run_mcmc = spy
+sampler = families._sampler
+def spied(*design):
+    def run(*args):
+        samples, stats = sampler(*design)(*args)
+        seen.extend((v.devices(), v.dtype) for v in samples.values())
+        return samples, stats
+    return run
+families._sampler = spied
 frame = pd.DataFrame({"backbone": list("aabb") * 3, "scenario": list("stst") * 3})
 scores = read_scores(frame.assign(score=[0, 1, 1, 0, 1, 1] * 2), replicates=True)
 settings = Settings(draws=4, tune=4, chains=2, platform="gpu")

@@ -294,7 +294,9 @@ def refit(proposal: Proposal, y: Floats, weight: Floats, blocks: Ints) -> Propos
 def _quantiles(y: Floats, weight: Floats) -> Floats:
     """Return weighted quantiles at the knots' normal probabilities, (K, D).
 
-    To within a bin of fine histograms: sorting every column takes ten times as long.
+    To within a bin of fine histograms: sorting every column takes ten times as long. Each
+    draw's weight is shared by the edges beside it, so that what rounding does to draws
+    moves no quantile further.
 
     Parameters
     ----------
@@ -305,14 +307,17 @@ def _quantiles(y: Floats, weight: Floats) -> Floats:
     d = y.shape[1]
     low, high = y.min(axis=0), y.max(axis=0)
     width = np.maximum((high - low) / _BINS, np.finfo(float).tiny)
-    bin_ = np.minimum((y - low) / width, _BINS - 1.0).astype(np.int64)
-    places = (bin_ + _BINS * np.arange(d)).T.ravel()
-    held = np.bincount(places, np.tile(weight, d), d * _BINS).reshape(d, _BINS)
-    cumulative = np.cumsum(held, axis=1)
-    cumulative = np.hstack([np.zeros((d, 1)), cumulative / cumulative[:, -1:]])
-    edges, p = np.arange(_BINS + 1.0), ndtr(_KNOTS)
-    places_of = np.array([np.interp(p, column, edges) for column in cumulative])
-    return np.asarray(low + width * places_of.T)
+    place = ((y - low) / width).T
+    below = np.minimum(place.astype(np.int64), _BINS - 1)
+    share = (place - below) * weight
+    edges, size = below + (_BINS + 1) * np.arange(d)[:, None], d * (_BINS + 1)
+    at_edges = np.bincount(edges.ravel(), (weight - share).ravel(), size)
+    at_edges += np.bincount(edges.ravel() + 1, share.ravel(), size)
+    held = at_edges.reshape(d, _BINS + 1)
+    cumulative = np.cumsum(held, axis=1) - 0.5 * held
+    numbers, p = np.arange(_BINS + 1.0), ndtr(_KNOTS)
+    places = np.array([np.interp(p, column, numbers) for column in cumulative])
+    return np.asarray(low + width * places.T)
 
 
 def pareto_smooth(log_ratio: Floats) -> tuple[Floats, float]:
