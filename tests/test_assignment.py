@@ -114,14 +114,17 @@ def test_scenarios_are_added_without_changing_a_row(given_, n_old, n_new):
     assert set(longer.table["scenario"]) == set(more)
     both = pd.concat([first.table, longer.table], ignore_index=True)
     assert not both.duplicated(["scenario", "generation", "backbone", "judge"]).any()
-    # As balanced as one assignment of all of them would be.
+    whole = assign(names(n_old + n_new), BACKBONES, judges, **given_)
+    assert longer.counts.equals(whole.counts)
     counts = cross(both, "backbone", "judge").reindex(columns=judges, fill_value=0)
     for backbone, row in counts.iterrows():
         own = given_["no_self"] and backbone == "amber"
         used = row.drop("amber") if own else row
         if own:
             assert row["amber"] == 0
-        assert used.max() - used.min() <= (2 if given_["no_self"] else 1)
+        # Turns are the same for all backbones: with two judges a generation and an odd number
+        # of those, who is free when amber's own turn comes may have scored more already.
+        assert used.max() - used.min() <= (3 if given_["no_self"] else 1)
     assert longer.counts.set_index("backbone").to_numpy().sum() == len(both)
 
 
